@@ -1,0 +1,71 @@
+//! Windlass beside the raw limit of its store.
+//!
+//! Absolute figures do not travel between machines. So every figure here is a ratio taken in one run on one
+//! machine, and every measurement ends on a count that was read back from the database.
+
+mod commits;
+mod database;
+mod ground;
+mod latencies;
+mod limit;
+mod multiply;
+mod options;
+mod report;
+mod workload;
+
+use std::{env, process::ExitCode};
+
+use ground::Ground;
+use options::{HELP, Options};
+use workload::{Bench, Workload, recover};
+
+/// What can go wrong here is told to a person, who reads it and looks.
+type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
+
+fn main() -> ExitCode {
+    let done = match env::var(recover::VICTIM) {
+        Ok(url) => block_on(recover::be_killed(&url)),
+        Err(_) => Options::parse(env::args().skip(1)).and_then(|options| measure(&options)),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(options: &Options) -> Result<()> {
+    if options.help {
+        print!("{HELP}");
+        for workload in Workload::ALL {
+            println!("  {:<18}{}", workload.name(), workload.about());
+        }
+        return Ok(());
+    }
+    let ground = Ground::find(options.directory.as_deref())?;
+    let mut lines = Vec::new();
+    for &workload in &options.workloads {
+        for &store in &options.stores {
+            if !options.json {
+                eprintln!("{} on {} …", workload.name(), store.name());
+            }
+            let bench = Bench { workload, store, ground: &ground, options };
+            // A runtime for each, so that none begins with what another left behind.
+            let line = block_on(bench.measure()).map_err(|error| format!("{}: {error}", workload.name()))?;
+            if options.json {
+                println!("{}", line.json()?);
+            }
+            lines.push(line);
+        }
+    }
+    if !options.json {
+        print!("{}", report::table(&lines));
+    }
+    Ok(())
+}
+
+fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+}

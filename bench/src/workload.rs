@@ -1,0 +1,143 @@
+//! The workloads, by name.
+
+mod burndown;
+mod chain3;
+mod compile;
+mod depth;
+mod fanout;
+mod latency;
+pub(crate) mod recover;
+mod roll;
+
+use std::time::Duration;
+
+use windlass::{Engine, EngineBuilder};
+
+use crate::{
+    Result,
+    ground::Ground,
+    options::{Options, Store},
+    report::Line,
+};
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Workload {
+    /// Many concurrent runs of three tasks in a row.
+    Chain3,
+    /// The same, one run at a time.
+    Chain3Latency,
+    /// A backlog of one-task runs, worked off.
+    Burndown,
+    /// One run with ten thousand instances of a task.
+    Fanout,
+    /// Chain3 beside millions of rows that are not its own.
+    Depth,
+    /// A process is killed, and another goes on with its runs.
+    Recover,
+    /// The build of a first program.
+    Compile,
+}
+
+impl Workload {
+    /// Every workload, in the order in which they run.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Chain3,
+        Self::Chain3Latency,
+        Self::Burndown,
+        Self::Fanout,
+        Self::Depth,
+        Self::Recover,
+        Self::Compile,
+    ];
+
+    /// The name on the command line and in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Chain3 => "chain3",
+            Self::Chain3Latency => "chain3-latency",
+            Self::Burndown => "burndown",
+            Self::Fanout => "fanout",
+            Self::Depth => "depth",
+            Self::Recover => "recover",
+            Self::Compile => "compile",
+        }
+    }
+
+    /// What it is, for the help.
+    pub(crate) fn about(self) -> &'static str {
+        match self {
+            Self::Chain3 => "many concurrent runs of three tasks in a row",
+            Self::Chain3Latency => "one such run at a time, from start to awaited result",
+            Self::Burndown => "200,000 one-task runs, enqueued in bulk, then worked off",
+            Self::Fanout => "one task feeding 10,000 instances, one joining them",
+            Self::Depth => "chain3 beside 5,000,000 finished and 1,000,000 delayed runs",
+            Self::Recover => "a process that holds 10,000 runs is killed; another goes on",
+            Self::Compile => "a clean release build of a first program",
+        }
+    }
+
+    /// How many runs are under way at once, unless a person says otherwise.
+    fn concurrency(self) -> usize {
+        match self {
+            Self::Chain3 | Self::Burndown | Self::Depth => 1_000,
+            Self::Chain3Latency | Self::Fanout | Self::Compile => 1,
+            Self::Recover => 10_000,
+        }
+    }
+}
+
+/// One workload on one store.
+pub(crate) struct Bench<'a> {
+    /// What to measure.
+    pub(crate) workload: Workload,
+    /// On which store.
+    pub(crate) store: Store,
+    /// Where databases go.
+    pub(crate) ground: &'a Ground,
+    /// What was asked.
+    pub(crate) options: &'a Options,
+}
+
+impl Bench<'_> {
+    /// Measures it.
+    pub(crate) async fn measure(&self) -> Result<Line> {
+        match self.workload {
+            Workload::Chain3 => chain3::measure(self).await,
+            Workload::Chain3Latency => latency::measure(self).await,
+            Workload::Burndown => burndown::measure(self).await,
+            Workload::Fanout => fanout::measure(self).await,
+            Workload::Depth => depth::measure(self).await,
+            Workload::Recover => recover::measure(self).await,
+            Workload::Compile => compile::measure(self).await,
+        }
+    }
+
+    fn concurrency(&self) -> usize {
+        self.options.concurrency.unwrap_or_else(|| self.workload.concurrency())
+    }
+
+    fn span(&self) -> Duration {
+        Duration::from_secs_f64(self.options.seconds)
+    }
+
+    /// How long a limit is measured each time: before ours and after it, so that a machine that slows down
+    /// meanwhile slows both.
+    fn half(&self) -> Duration {
+        self.span() / 2
+    }
+
+    fn line(&self, budget: &str) -> Line {
+        Line::new(self.workload, self.store, self.concurrency(), budget)
+    }
+}
+
+/// An engine with room for so many runs, all of them at work.
+fn engine(url: &str, concurrency: usize) -> EngineBuilder {
+    Engine::open(url).max_runs(concurrency).slots(concurrency.max(1_000)).stop_grace(Duration::from_secs(1))
+}
+
+/// The middle between two measurements of a limit.
+fn mean(before: f64, after: f64) -> f64 {
+    (before + after) / 2.0
+}

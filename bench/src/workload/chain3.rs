@@ -1,0 +1,100 @@
+//! Many concurrent runs of three tasks in a row, started through the public API.
+
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use windlass::prelude::*;
+
+use super::{Bench, mean};
+use crate::{Result, commits, database::Database, latencies::Latencies, limit, report::Line};
+
+/// Three tasks that do nothing, one after the other.
+#[workflow(output = third)]
+pub(crate) mod chain {
+    use windlass::prelude::*;
+
+    #[task]
+    pub(crate) async fn first() -> Result<()> {
+        Ok(())
+    }
+
+    #[task(after = [first])]
+    pub(crate) async fn second() -> Result<()> {
+        Ok(())
+    }
+
+    #[task(after = [second])]
+    pub(crate) async fn third() -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Measures the limit, ours, and the limit again.
+pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
+    let before = limit::Sqlite::open(bench.ground)?.chain3(bench.half())?;
+    let database = Database::new(bench.ground)?;
+    let mut ours = work(&database, bench.concurrency(), bench.span()).await?;
+    let after = limit::Sqlite::open(bench.ground)?.chain3(bench.half())?;
+    let line = bench
+        .line("of_limit >= 0.5")
+        .rates(ours.tasks_per_s, mean(before, after))
+        .latencies(ours.latencies.percentile_ms(0.5), ours.latencies.percentile_ms(0.99))
+        .costs(Some(ours.commits_per_task), Some(ours.bytes_per_task));
+    let within = line.of_limit() >= 0.5;
+    Ok(line.holds(within))
+}
+
+/// What came of it.
+pub(crate) struct Outcome {
+    /// Tasks of runs that have ended, by the database's count, in each second.
+    pub(crate) tasks_per_s: f64,
+    /// From each start to its result.
+    pub(crate) latencies: Latencies,
+    /// Transactions written.
+    pub(crate) commits_per_task: f64,
+    /// Growth of the file.
+    pub(crate) bytes_per_task: f64,
+}
+
+/// Keeps `concurrency` runs under way for a time, and lets them all end.
+pub(crate) async fn work(database: &Database, concurrency: usize, span: Duration) -> Result<Outcome> {
+    commits::listen()?;
+    let engine = super::engine(&database.url(), concurrency).workflow(chain::workflow()).launch().await?;
+    let (ended_before, bytes_before) = (database.ended()?, database.bytes()?);
+    let commits_before = commits::written();
+
+    let begin = Instant::now();
+    let mut loops = JoinSet::new();
+    for _ in 0..concurrency {
+        let engine = engine.clone();
+        loops.spawn(async move {
+            let mut latencies = Latencies::default();
+            while begin.elapsed() < span {
+                let start = Instant::now();
+                engine.start(chain::workflow(), ()).await?.await?;
+                latencies.push(start.elapsed());
+            }
+            Result::Ok(latencies)
+        });
+    }
+    let mut latencies = Latencies::default();
+    while let Some(done) = loops.join_next().await {
+        latencies.append(done??);
+    }
+    let took = begin.elapsed();
+
+    let commits = commits::written() - commits_before;
+    let runs = latencies.len() as u64;
+    let ended = database.ended()? - ended_before;
+    if ended != runs {
+        return Err(format!("{runs} results were awaited, but the database has {ended} ended runs").into());
+    }
+    engine.stop().await?;
+    let tasks = (ended * 3) as f64;
+    Ok(Outcome {
+        tasks_per_s: tasks / took.as_secs_f64(),
+        latencies,
+        commits_per_task: commits as f64 / tasks,
+        bytes_per_task: database.bytes()?.saturating_sub(bytes_before) as f64 / tasks,
+    })
+}

@@ -1,0 +1,107 @@
+//! A process that holds ten thousand runs is killed while another is up.
+
+use std::{
+    env, io,
+    process::Stdio,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::Command,
+};
+use windlass::prelude::*;
+
+use super::{Bench, roll::Roll};
+use crate::{Result, database::Database, report::Line};
+
+/// The variable that makes this program the one that is killed; its value is the database to open.
+pub(crate) const VICTIM: &str = "WINDLASS_BENCH_VICTIM";
+
+/// What the victim says when it holds everything.
+const HOLDING: &str = "holding";
+
+/// How long the other process may take. On SQLite the end of a process is known at once.
+const SECONDS: f64 = 2.0;
+
+/// How long to wait before giving the measurement up.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// One task that never ends by itself.
+#[workflow]
+pub(crate) mod endless {
+    use std::{future::pending, sync::Arc};
+
+    use windlass::prelude::*;
+
+    use crate::workload::roll::Roll;
+
+    #[task]
+    pub(crate) async fn stay(roll: Res<Arc<Roll>>) -> Result<()> {
+        roll.answer();
+        pending().await
+    }
+}
+
+/// Starts the victim and the survivor, kills the one, and waits for the other.
+pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
+    let runs = bench.concurrency() as u64;
+    let database = Database::new(bench.ground)?;
+    let mut victim = Command::new(env::current_exe()?)
+        .env(VICTIM, format!("{runs} {}", database.url()))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut said = BufReader::new(victim.stdout.take().ok_or("the victim has no output")?).lines();
+    if said.next_line().await?.as_deref() != Some(HOLDING) {
+        return Err("the process that was to be killed ended by itself".into());
+    }
+
+    let roll = Roll::new(runs);
+    let engine = super::engine(&database.url(), bench.concurrency())
+        .resource(Arc::clone(&roll))
+        .workflow(endless::workflow())
+        .launch()
+        .await?;
+    let early = roll.present();
+    if early != 0 {
+        return Err(format!("{early} runs changed hands before their process was killed").into());
+    }
+    let begin = Instant::now();
+    victim.kill().await?;
+    tokio::time::timeout(PATIENCE, roll.full()).await.map_err(|_| {
+        let present = roll.present();
+        format!("after {} s only {present} of {runs} runs go on", PATIENCE.as_secs())
+    })?;
+    let took = begin.elapsed().as_secs_f64();
+    let held = database.held()?;
+    if held != runs {
+        return Err(format!("{runs} runs go on, but the database has {held} of them held").into());
+    }
+    engine.stop().await?;
+    Ok(bench
+        .line("recovered_s <= 2")
+        .also("recovered_s", took)
+        .also("runs", runs as f64)
+        .holds(took <= SECONDS))
+}
+
+/// The other side: takes the runs, says so, and waits for its end.
+pub(crate) async fn be_killed(order: &str) -> Result<()> {
+    let (runs, url) = order.split_once(' ').ok_or("the order is not `RUNS URL`")?;
+    let runs: u64 = runs.parse()?;
+    let roll = Roll::new(runs);
+    let engine = super::engine(url, runs as usize)
+        .resource(Arc::clone(&roll))
+        .workflow(endless::workflow())
+        .launch()
+        .await?;
+    engine.start_many(endless::workflow(), (0..runs).map(|_| ())).await?;
+    roll.full().await;
+    println!("{HOLDING}");
+    // Whoever started this process kills it. Should that one die first, its end of the pipe closes.
+    tokio::task::spawn_blocking(|| io::stdin().lines().count()).await?;
+    Err("nobody is left to kill this process".into())
+}

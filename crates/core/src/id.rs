@@ -1,0 +1,102 @@
+//! The names that records carry.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+macro_rules! uuid_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Uuid);
+
+        impl $name {
+            /// A fresh id. Ids made later sort after ids made earlier, to the millisecond.
+            #[must_use]
+            #[allow(clippy::new_without_default, reason = "a default id would be a different one each time")]
+            pub fn new() -> Self {
+                Self(Uuid::now_v7())
+            }
+
+            /// The id with these sixteen bytes.
+            #[must_use]
+            pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+                Self(Uuid::from_bytes(bytes))
+            }
+
+            /// The sixteen bytes that stores keep.
+            #[must_use]
+            pub const fn as_bytes(&self) -> &[u8; 16] {
+                self.0.as_bytes()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = uuid::Error;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                text.parse().map(Self)
+            }
+        }
+    };
+}
+
+uuid_id!(
+    /// Names a run, for ever.
+    RunId
+);
+uuid_id!(
+    /// Names one boot of one process. A restarted process is another node.
+    NodeId
+);
+
+/// Names one claim: one span of time during which one node holds a run.
+///
+/// Every change of hands writes a fresh one, so that a late message from an earlier holder is
+/// recognised, even when the earlier holder is the same node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ClaimId(pub u64);
+
+impl ClaimId {
+    /// A fresh id. It fits a signed 64-bit column.
+    #[must_use]
+    #[allow(clippy::new_without_default, reason = "a default id would be a different one each time")]
+    pub fn new() -> Self {
+        let (_, low) = Uuid::now_v7().as_u64_pair();
+        Self(low & (i64::MAX as u64))
+    }
+}
+
+/// A task's place in its definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TaskIx(pub u32);
+
+impl TaskIx {
+    /// As an index into a slice of tasks.
+    #[must_use]
+    pub const fn get(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl From<usize> for TaskIx {
+    fn from(index: usize) -> Self {
+        Self(u32::try_from(index).expect("a graph has fewer than four thousand million tasks"))
+    }
+}

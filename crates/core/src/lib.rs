@@ -1,0 +1,45 @@
+//! The pure heart of Windlass.
+//!
+//! Nothing here knows a clock, a database or a runtime: time and randomness are arguments, and deciding is
+//! a function from a state and an event to a state and commands. So all of it can be tested by the million.
+
+mod check;
+mod context;
+mod definition;
+mod draft;
+mod draw;
+mod duration;
+mod failure;
+mod graph;
+mod id;
+mod problem;
+mod retry;
+mod rule;
+mod run;
+mod spelling;
+mod state;
+mod step;
+mod time;
+mod transition;
+mod version;
+
+pub use context::{Changes, Context, ContextError};
+pub use definition::{Definition, Durability, ForEach, Merge, OnFailure, Task};
+pub use draft::{Draft, Output, TaskDraft};
+pub use draw::{to_dot, to_json, to_mermaid};
+pub use duration::{DurationError, format_duration, parse_duration};
+pub use failure::{Again, Failure, FailureKind};
+pub use graph::Graph;
+pub use id::{ClaimId, NodeId, RunId, TaskIx};
+pub use problem::{Problem, Problems};
+pub use retry::{Backoff, Retry, RetryOn};
+pub use rule::{ContextKey, Op, Rule, RuleError, RuleView, TaskOutcome};
+pub use run::{
+    Attempt, Command, Divergence, Ended, Event, LaneId, Order, Plan, Rest, Run, Seed, TaskView, Verdict,
+};
+pub use spelling::nearest;
+pub use state::{RunState, TaskState};
+pub use step::{Detail, Skip, Step, StepKind};
+pub use time::Time;
+pub use transition::{RUN_TRANSITIONS, TASK_TRANSITIONS, Transition, states_page};
+pub use version::Fingerprint;

@@ -1,0 +1,656 @@
+//! The run state machine.
+//!
+//! A [`Run`] is told what happened and answers with what to do. It decides as soon as it hears of an
+//! outcome, but it lets nothing start that builds on a record which is not durable yet: a start waits in the
+//! gate until every record asked for before it is safe. So the last outcome and the run's end travel in one
+//! commit, and a dependent never runs ahead of its upstream's result.
+
+mod command;
+mod lane;
+mod seed;
+mod view;
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap, HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+pub use command::{Attempt, Command, Ended, Event, LaneId, Order, Rest, Verdict};
+use lane::{Lane, Phase};
+pub use seed::{Divergence, Seed};
+use serde_json::{Map, Value};
+pub use view::TaskView;
+
+use crate::{
+    Changes, Definition, Detail, Durability, Failure, Graph, OnFailure, Skip, Step, StepKind, TaskIx, Time,
+};
+
+/// A definition with what is derived from it, made once and shared by all its runs.
+#[derive(Debug)]
+pub struct Plan {
+    /// The definition.
+    pub definition: Arc<Definition>,
+    /// Who waits for whom.
+    pub graph: Graph,
+    by_name: HashMap<Arc<str>, TaskIx>,
+}
+
+impl Plan {
+    /// Derives what runs of this definition need.
+    #[must_use]
+    pub fn new(definition: Arc<Definition>) -> Self {
+        let graph = Graph::of(&definition);
+        let by_name = definition.indices().map(|at| (Arc::clone(&definition.task(at).name), at)).collect();
+        Self { definition, graph, by_name }
+    }
+
+    /// The lane that a step's name stands for.
+    #[must_use]
+    pub fn lane(&self, step: &str) -> Option<LaneId> {
+        let (name, item) = match step.strip_suffix(']').and_then(|rest| rest.split_once('[')) {
+            Some((name, item)) => (name, Some(item.parse().ok()?)),
+            None => (step, None),
+        };
+        let task = *self.by_name.get(name)?;
+        Some(LaneId { task, item })
+    }
+}
+
+/// One run of a graph, in memory.
+#[derive(Debug)]
+pub struct Run {
+    plan: Arc<Plan>,
+    generation: u32,
+    epoch: u32,
+    opened_at: Time,
+    timeout: Option<Duration>,
+    fan_limit: u32,
+    context: Map<String, Value>,
+    tasks: Vec<TaskRun>,
+
+    /// Tasks that have not ended.
+    left: usize,
+    /// Attempts that exist: running or deferred.
+    alive: usize,
+    /// Attempts among them that wait without a slot.
+    deferred: usize,
+    /// Tasks whose dependencies have all ended, to be considered.
+    considered: VecDeque<TaskIx>,
+    /// Lanes that may start.
+    ready: VecDeque<LaneId>,
+    /// Lanes that start when this many records are durable.
+    gate: VecDeque<(u64, LaneId)>,
+    /// Lanes that wait for their next attempt.
+    backoffs: BinaryHeap<Reverse<(Time, LaneId)>>,
+    /// Records asked for, and how many of them are durable.
+    asked: u64,
+    durable: u64,
+
+    begun: bool,
+    paused: bool,
+    halted: bool,
+    closing: Option<Verdict>,
+    ended: bool,
+    failed: Vec<String>,
+    first_failure: Option<Failure>,
+    any_changes: bool,
+    commands: Vec<Command>,
+}
+
+#[derive(Debug)]
+struct TaskRun {
+    /// Dependencies that have not ended.
+    waiting_for: u32,
+    lanes: Lanes,
+    outcome: Option<StepKind>,
+    /// When its dependencies had ended: what its deadline counts from.
+    ready_at: Time,
+    ended_at: Time,
+    /// What it changed in the context, if anything.
+    changes: Option<Box<Changes>>,
+    failure: Option<Box<Failure>>,
+    skip: Option<Skip>,
+    /// How many elements its result has, where a `for_each` hands them out.
+    items: Option<u32>,
+}
+
+#[derive(Debug)]
+enum Lanes {
+    One(Lane),
+    Many(Box<Fan>),
+}
+
+/// The instances of a `for_each`.
+#[derive(Debug, Default)]
+struct Fan {
+    lanes: Vec<Lane>,
+    /// Instances that wait for one of the others to end.
+    queued: VecDeque<u32>,
+    /// What instances changed in the context. Joined in the order of the elements when all have ended, so
+    /// that the order in which they raced leaves no trace.
+    changes: BTreeMap<u32, Changes>,
+    failures: BTreeMap<u32, Failure>,
+    left: usize,
+    failed: u32,
+    cut: u32,
+}
+
+impl Run {
+    /// Tells the run what happened. What it asks for is added to what it asked for before: see
+    /// [`take_commands`](Self::take_commands).
+    pub fn apply(&mut self, event: Event, now: Time) {
+        if self.ended {
+            return;
+        }
+        match event {
+            Event::Begin => self.begun = true,
+            Event::Ended { lane, started_at, ended, dice } => {
+                self.attempt_ended(lane, started_at, ended, dice, now)
+            }
+            Event::Recorded(records) => self.durable += records,
+            Event::Deferred { lane, until } => self.defer(lane, until),
+            Event::Undeferred(lane) => self.undefer(lane),
+            Event::Order(order) => self.order(order),
+            Event::Halt => self.halted = true,
+            Event::Tick => {}
+        }
+        self.tick(now);
+        self.settle(now);
+    }
+
+    /// What the run asks for since this was last called.
+    pub fn take_commands(&mut self) -> Vec<Command> {
+        std::mem::take(&mut self.commands)
+    }
+
+    /// When the run wants to hear a [`Event::Tick`], if nothing else happens.
+    #[must_use]
+    pub fn next_tick(&self) -> Option<Time> {
+        let backoff = self.backoffs.peek().map(|Reverse((at, _))| *at).filter(|_| !self.is_held());
+        earliest(backoff, self.deadline().filter(|_| self.closing.is_none()))
+    }
+
+    /// What the run does when nothing of it executes.
+    #[must_use]
+    pub fn rest(&self) -> Rest {
+        if self.ended || self.closing.is_some() || self.alive > self.deferred {
+            return Rest::Busy;
+        }
+        if self.halted {
+            return Rest::Halted;
+        }
+        if self.paused {
+            return Rest::Paused(self.deadline());
+        }
+        if !self.ready.is_empty() || !self.gate.is_empty() || !self.begun {
+            return Rest::Busy;
+        }
+        let deferred = (self.deferred > 0).then(|| self.deferred_until()).flatten();
+        Rest::Waiting(earliest(deferred, self.next_tick()))
+    }
+
+    /// When the run has taken too long.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        self.timeout.map(|timeout| self.opened_at + timeout)
+    }
+
+    /// How many attempts exist.
+    #[must_use]
+    pub const fn alive(&self) -> usize {
+        self.alive
+    }
+
+    /// The graph that this is a run of.
+    #[must_use]
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    fn definition(&self) -> &Definition {
+        &self.plan.definition
+    }
+
+    /// Whether nothing new may start.
+    const fn is_held(&self) -> bool {
+        self.paused || self.halted || self.closing.is_some() || !self.begun || self.ended
+    }
+
+    fn tick(&mut self, now: Time) {
+        if self.closing.is_none() && self.deadline().is_some_and(|deadline| deadline <= now) {
+            let unfinished = self.unfinished();
+            self.close(Verdict::TimedOut { after: self.timeout.unwrap_or_default(), unfinished });
+        }
+        while let Some(Reverse((at, lane))) = self.backoffs.peek().copied() {
+            if at > now || self.is_held() {
+                break;
+            }
+            self.backoffs.pop();
+            self.wake(lane);
+        }
+    }
+
+    fn settle(&mut self, now: Time) {
+        while let Some(task) = self.considered.pop_front() {
+            if self.closing.is_none() {
+                self.consider(task, now);
+            }
+        }
+        self.pump(now);
+        self.finish();
+    }
+
+    /// Lets ready lanes through the gate.
+    fn pump(&mut self, now: Time) {
+        if self.is_held() {
+            return;
+        }
+        let strict = self.definition().durability == Durability::Strict;
+        while let Some(lane) = self.ready.pop_front() {
+            let mut after = if strict { self.asked } else { 0 };
+            if self.epoch > 0 {
+                let attempt = self.lane(lane).spent + 1;
+                self.record(lane, StepKind::Started, attempt, now, now, Detail::default());
+                after = self.asked;
+            }
+            self.gate.push_back((after, lane));
+        }
+        while let Some(&(after, lane)) = self.gate.front() {
+            if after > self.durable {
+                break;
+            }
+            self.gate.pop_front();
+            self.start(lane);
+        }
+    }
+
+    fn start(&mut self, lane: LaneId) {
+        let deadline = self.task_deadline(lane.task);
+        let entry = self.lane_mut(lane);
+        entry.phase = Phase::Running;
+        let number = entry.spent + 1;
+        self.alive += 1;
+        self.commands.push(Command::Start(Attempt { lane, number, deadline }));
+    }
+
+    fn task_deadline(&self, task: TaskIx) -> Option<Time> {
+        self.definition().task(task).deadline.map(|limit| self.tasks[task.get()].ready_at + limit)
+    }
+
+    fn attempt_ended(&mut self, lane: LaneId, started_at: Time, ended: Ended, dice: f64, now: Time) {
+        if !self.lane(lane).is_alive() {
+            return;
+        }
+        if matches!(self.lane(lane).phase, Phase::Deferred(_)) {
+            self.deferred -= 1;
+        }
+        self.alive -= 1;
+        let attempt = self.lane(lane).spent + 1;
+        match ended {
+            Ended::Completed { changes, items } => {
+                let detail = Detail { changes, items, ..Detail::default() };
+                self.lane_done(lane, StepKind::Completed, attempt, started_at, now, detail);
+            }
+            Ended::Failed(failure) => self.attempt_failed(lane, attempt, started_at, failure, dice, now),
+            Ended::Cut if self.closing.is_some() => {
+                self.lane_done(lane, StepKind::Cancelled, attempt, started_at, now, Detail::default());
+            }
+            // The node gives the run up; the attempt does not count, and whoever takes the run repeats it.
+            Ended::Cut => self.wake(lane),
+        }
+    }
+
+    fn attempt_failed(
+        &mut self,
+        lane: LaneId,
+        attempt: u32,
+        started_at: Time,
+        failure: Failure,
+        dice: f64,
+        now: Time,
+    ) {
+        let task = self.definition().task(lane.task);
+        let next = task
+            .retry
+            .decide(attempt, &failure, dice)
+            .map(|delay| now + delay)
+            .filter(|_| self.closing.is_none())
+            .filter(|at| self.task_deadline(lane.task).is_none_or(|deadline| *at < deadline));
+        let Some(at) = next else {
+            let detail = Detail { failure: Some(failure), ..Detail::default() };
+            self.lane_done(lane, StepKind::Failed, attempt, started_at, now, detail);
+            return;
+        };
+        let detail = Detail { failure: Some(failure), retry_at: Some(at), ..Detail::default() };
+        self.record(lane, StepKind::Retrying, attempt, started_at, now, detail);
+        let entry = self.lane_mut(lane);
+        entry.spent = attempt;
+        entry.phase = Phase::Backoff(at);
+        self.backoffs.push(Reverse((at, lane)));
+    }
+
+    fn lane_done(
+        &mut self,
+        lane: LaneId,
+        kind: StepKind,
+        attempt: u32,
+        started_at: Time,
+        now: Time,
+        detail: Detail,
+    ) {
+        let name = (kind == StepKind::Failed).then(|| self.step_name(lane).to_string());
+        self.keep(lane, kind, &detail);
+        if let (Some(name), Some(failure)) = (name, &detail.failure) {
+            self.note_failure(lane.task, name, failure);
+        }
+        self.record(lane, kind, attempt, started_at, now, detail);
+        let entry = self.lane_mut(lane);
+        entry.spent = attempt;
+        entry.phase = Phase::Done(kind);
+        self.lane_settled(lane, kind, now);
+    }
+
+    /// Remembers what later decisions need of a lane's outcome.
+    fn keep(&mut self, lane: LaneId, kind: StepKind, detail: &Detail) {
+        let task = &mut self.tasks[lane.task.get()];
+        match (kind, &mut task.lanes, lane.item) {
+            (StepKind::Completed, Lanes::Many(fan), Some(item)) if !detail.changes.is_empty() => {
+                fan.changes.insert(item, detail.changes.clone());
+            }
+            (StepKind::Completed, Lanes::One(_), _) => {
+                task.items = detail.items;
+                if !detail.changes.is_empty() {
+                    task.changes = Some(Box::new(detail.changes.clone()));
+                    self.any_changes = true;
+                }
+            }
+            (StepKind::Failed, lanes, item) => {
+                if let (Lanes::Many(fan), Some(item), Some(failure)) = (lanes, item, &detail.failure) {
+                    fan.failures.insert(item, failure.clone());
+                }
+                task.failure = detail.failure.clone().map(Box::new);
+            }
+            (StepKind::Skipped, ..) => task.skip = detail.skipped.clone(),
+            _ => {}
+        }
+    }
+
+    fn note_failure(&mut self, task: TaskIx, step: String, failure: &Failure) {
+        if self.definition().task(task).allow_failure {
+            return;
+        }
+        self.first_failure.get_or_insert_with(|| failure.clone());
+        self.failed.push(step);
+    }
+
+    /// Counts a lane that has ended, and ends its task with the last one.
+    fn lane_settled(&mut self, lane: LaneId, kind: StepKind, now: Time) {
+        let task = &mut self.tasks[lane.task.get()];
+        let Lanes::Many(fan) = &mut task.lanes else {
+            return self.task_done(lane.task, kind, now);
+        };
+        fan.left -= 1;
+        fan.failed += u32::from(kind == StepKind::Failed);
+        fan.cut += u32::from(kind == StepKind::Cancelled);
+        if fan.left > 0 {
+            if let Some(item) = fan.queued.pop_front() {
+                self.queue(LaneId { task: lane.task, item: Some(item) });
+            }
+            return;
+        }
+        self.fan_done(lane.task, now);
+    }
+
+    fn fan_done(&mut self, task: TaskIx, now: Time) {
+        let entry = &mut self.tasks[task.get()];
+        let Lanes::Many(fan) = &mut entry.lanes else { return };
+        let kind = fan.outcome(self.plan.definition.task(task).allow_failure);
+        let mut changes = Changes::default();
+        for change in std::mem::take(&mut fan.changes).into_values() {
+            changes.extend(&change);
+        }
+        if !changes.is_empty() {
+            entry.changes = Some(Box::new(changes));
+            self.any_changes = true;
+        }
+        self.task_done(task, kind, now);
+    }
+
+    fn task_done(&mut self, task: TaskIx, kind: StepKind, now: Time) {
+        let entry = &mut self.tasks[task.get()];
+        if entry.outcome.is_some() {
+            return;
+        }
+        entry.outcome = Some(kind);
+        entry.ended_at = entry.ended_at.max(now);
+        self.left -= 1;
+        let plan = Arc::clone(&self.plan);
+        for &dependent in plan.graph.dependents(task) {
+            let waiting = &mut self.tasks[dependent.get()].waiting_for;
+            *waiting -= 1;
+            if *waiting == 0 {
+                self.considered.push_back(dependent);
+            }
+        }
+        let fatal = kind == StepKind::Failed && !plan.definition.task(task).allow_failure;
+        if fatal && plan.definition.on_failure == OnFailure::FailFast {
+            self.close(self.failure_verdict());
+        }
+    }
+
+    /// Decides what happens to a task whose dependencies have all ended.
+    ///
+    /// A rule is asked once. What it answers depends on recorded facts alone, so that two nodes that look
+    /// at the same records can never disagree.
+    fn consider(&mut self, task: TaskIx, now: Time) {
+        if self.tasks[task.get()].outcome.is_some() {
+            return;
+        }
+        let ready_at = self.dependencies_ended_at(task);
+        self.tasks[task.get()].ready_at = ready_at;
+        if let Some(why) = self.skip_reason(task) {
+            let lane = LaneId { task, item: None };
+            let detail = Detail { skipped: Some(why.clone()), ..Detail::default() };
+            self.record(lane, StepKind::Skipped, 0, now, now, detail);
+            self.tasks[task.get()].skip = Some(why);
+            self.task_done(task, StepKind::Skipped, now);
+            return;
+        }
+        match self.definition().task(task).for_each {
+            None => self.queue(LaneId { task, item: None }),
+            Some(for_each) => self.fan_out(task, self.tasks[for_each.over.get()].items.unwrap_or(0), now),
+        }
+    }
+
+    /// Makes a `for_each` run once per element. What was recorded of its instances is there already.
+    fn fan_out(&mut self, task: TaskIx, items: u32, now: Time) {
+        let limit =
+            self.definition().task(task).for_each.and_then(|f| f.limit).unwrap_or(self.fan_limit).max(1);
+        let Lanes::Many(fan) = &mut self.tasks[task.get()].lanes else { return };
+        fan.lanes.resize(items as usize, Lane::NEW);
+        fan.queued = (0..items).filter(|item| !fan.lanes[*item as usize].is_done()).collect();
+        fan.left = fan.queued.len();
+        if fan.left == 0 {
+            return self.fan_done(task, now);
+        }
+        let first: Vec<u32> = fan.queued.drain(..fan.left.min(limit as usize)).collect();
+        for item in first {
+            self.queue(LaneId { task, item: Some(item) });
+        }
+    }
+
+    /// Lets a lane have its next attempt, now or when its backoff is over.
+    fn queue(&mut self, lane: LaneId) {
+        match self.lane(lane).phase {
+            Phase::Backoff(at) => self.backoffs.push(Reverse((at, lane))),
+            _ => self.wake(lane),
+        }
+    }
+
+    fn wake(&mut self, lane: LaneId) {
+        self.lane_mut(lane).phase = Phase::Ready;
+        self.ready.push_back(lane);
+    }
+
+    fn defer(&mut self, lane: LaneId, until: Time) {
+        let entry = self.lane_mut(lane);
+        match entry.phase {
+            Phase::Running => {
+                entry.phase = Phase::Deferred(until);
+                self.deferred += 1;
+            }
+            Phase::Deferred(_) => entry.phase = Phase::Deferred(until),
+            _ => {}
+        }
+    }
+
+    fn undefer(&mut self, lane: LaneId) {
+        let entry = self.lane_mut(lane);
+        if let Phase::Deferred(_) = entry.phase {
+            entry.phase = Phase::Running;
+            self.deferred -= 1;
+        }
+    }
+
+    fn order(&mut self, order: Order) {
+        match order {
+            Order::Pause => self.paused = true,
+            Order::Resume => self.paused = false,
+            Order::Cancel { reason } => self.close(Verdict::Cancelled { reason }),
+            Order::Terminate { reason } => {
+                self.stop_everything();
+                self.ended = true;
+                self.commands.push(Command::End(Verdict::Cancelled { reason }));
+            }
+        }
+    }
+
+    /// Settles how the run ends. The first verdict stands.
+    fn close(&mut self, verdict: Verdict) {
+        if self.closing.is_none() {
+            self.closing = Some(verdict);
+            self.stop_everything();
+        }
+    }
+
+    fn stop_everything(&mut self) {
+        let stops: Vec<LaneId> = self.lanes().filter(|(_, lane)| lane.is_alive()).map(|(id, _)| id).collect();
+        self.commands.extend(stops.into_iter().map(Command::Stop));
+    }
+
+    fn finish(&mut self) {
+        if self.ended || self.alive > 0 {
+            return;
+        }
+        let verdict = match self.closing.take() {
+            Some(verdict) => verdict,
+            None if self.left > 0 => return,
+            None if self.failed.is_empty() => Verdict::Completed,
+            None => self.failure_verdict(),
+        };
+        self.ended = true;
+        self.commands.push(Command::End(verdict));
+    }
+
+    fn failure_verdict(&self) -> Verdict {
+        let mut failed = self.failed.iter().cloned();
+        Verdict::Failed {
+            step: failed.next().unwrap_or_default(),
+            failure: self.first_failure.clone().unwrap_or_else(|| Failure::new("a task failed")),
+            also: failed.collect(),
+        }
+    }
+
+    fn record(
+        &mut self,
+        lane: LaneId,
+        kind: StepKind,
+        attempt: u32,
+        started_at: Time,
+        ended_at: Time,
+        detail: Detail,
+    ) {
+        self.asked += 1;
+        let step = Step {
+            name: self.step_name(lane),
+            attempt,
+            epoch: self.epoch,
+            kind,
+            started_at,
+            ended_at,
+            detail,
+        };
+        self.commands.push(Command::Record { lane, step });
+    }
+
+    fn step_name(&self, lane: LaneId) -> Arc<str> {
+        let name = &self.definition().task(lane.task).name;
+        match lane.item {
+            None => Arc::clone(name),
+            Some(item) => format!("{name}[{item}]").into(),
+        }
+    }
+
+    fn lane(&self, id: LaneId) -> Lane {
+        match (&self.tasks[id.task.get()].lanes, id.item) {
+            (Lanes::One(lane), _) => *lane,
+            (Lanes::Many(fan), item) => fan.lanes[item.unwrap_or(0) as usize],
+        }
+    }
+
+    fn lane_mut(&mut self, id: LaneId) -> &mut Lane {
+        match (&mut self.tasks[id.task.get()].lanes, id.item) {
+            (Lanes::One(lane), _) => lane,
+            (Lanes::Many(fan), item) => &mut fan.lanes[item.unwrap_or(0) as usize],
+        }
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = (LaneId, Lane)> + '_ {
+        self.tasks.iter().enumerate().flat_map(|(at, task)| {
+            let task_ix = TaskIx::from(at);
+            let (one, many) = match &task.lanes {
+                Lanes::One(lane) => (Some(*lane), &[][..]),
+                Lanes::Many(fan) => (None, fan.lanes.as_slice()),
+            };
+            let one = one.map(|lane| (LaneId { task: task_ix, item: None }, lane));
+            let many = many
+                .iter()
+                .zip(0..)
+                .map(move |(lane, item)| (LaneId { task: task_ix, item: Some(item) }, *lane));
+            one.into_iter().chain(many)
+        })
+    }
+
+    fn deferred_until(&self) -> Option<Time> {
+        self.lanes()
+            .filter_map(|(_, lane)| match lane.phase {
+                Phase::Deferred(until) => Some(until),
+                _ => None,
+            })
+            .min()
+    }
+
+    fn unfinished(&self) -> Vec<String> {
+        let open = self.tasks.iter().zip(&self.definition().tasks).filter(|(run, _)| run.outcome.is_none());
+        open.map(|(_, task)| task.name.to_string()).collect()
+    }
+}
+
+impl Fan {
+    fn outcome(&self, allow_failure: bool) -> StepKind {
+        match (self.cut, self.failed) {
+            (1.., _) => StepKind::Cancelled,
+            (_, 1..) if !allow_failure => StepKind::Failed,
+            _ => StepKind::Completed,
+        }
+    }
+}
+
+fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (one, None) | (None, one) => one,
+    }
+}

@@ -1,0 +1,277 @@
+//! Taking a run up: from nothing, or from its records.
+
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
+
+use serde_json::{Map, Value};
+
+use super::{Fan, Lane, LaneId, Lanes, Phase, Plan, Run, TaskRun, Verdict};
+use crate::{Definition, OnFailure, Step, StepKind, Time};
+
+/// All that a run is made from.
+#[derive(Clone, Debug)]
+pub struct Seed {
+    /// What it is a run of.
+    pub plan: Arc<Plan>,
+    /// Counted from 1; raised by a person's retry.
+    pub generation: u32,
+    /// How many times it was taken over from a dead node.
+    pub recoveries: u32,
+    /// How many deaths in a row with the same step started are one too many, less one.
+    pub max_recoveries: u32,
+    /// When this generation might first run.
+    pub opened_at: Time,
+    /// The longest it may take from then on.
+    pub timeout: Option<Duration>,
+    /// How many instances of a `for_each` without a limit may be in flight.
+    pub fan_limit: u32,
+    /// The context it started with.
+    pub context: Map<String, Value>,
+    /// Its records with their generations, in the order in which they were recorded.
+    pub steps: Vec<(u32, Step)>,
+}
+
+/// Why records and code do not fit together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Divergence {
+    /// A task was recorded that the code does not have.
+    Gone {
+        /// The recorded step.
+        step: String,
+    },
+    /// A recorded task waited for other tasks than it does now.
+    Dependencies {
+        /// The recorded task.
+        task: String,
+        /// What it waited for.
+        recorded: Vec<String>,
+        /// What it waits for now.
+        now: Vec<String>,
+    },
+    /// A recorded step is an instance of a `for_each`, and its task is not one, or the other way round.
+    Shape {
+        /// The recorded step.
+        step: String,
+    },
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone { step } => write!(f, "`{step}` is recorded, but the code has no such task"),
+            Self::Dependencies { task, recorded, now } => write!(
+                f,
+                "`{task}` is recorded with the dependencies [{}], but the code has [{}]",
+                recorded.join(", "),
+                now.join(", ")
+            ),
+            Self::Shape { step } => {
+                write!(
+                    f,
+                    "`{step}` is recorded, but its task has changed between a single task and a for_each"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for Divergence {}
+
+impl Plan {
+    /// Whether a run that was recorded under `recorded` can go on under this plan: every recorded task must
+    /// still be there, with the same dependencies.
+    ///
+    /// # Errors
+    ///
+    /// The first difference.
+    pub fn continues<'s>(
+        &self,
+        recorded: &Definition,
+        steps: impl IntoIterator<Item = &'s str>,
+    ) -> Result<(), Divergence> {
+        for step in steps {
+            let lane = self.lane(step).ok_or_else(|| Divergence::Gone { step: step.to_owned() })?;
+            let task = self.definition.task(lane.task);
+            let Some(old) = recorded.find(&task.name) else { continue };
+            let was = dependency_names(recorded, recorded.task(old));
+            let now = dependency_names(&self.definition, task);
+            if was != now {
+                return Err(Divergence::Dependencies { task: task.name.to_string(), recorded: was, now });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn dependency_names(definition: &Definition, task: &crate::Task) -> Vec<String> {
+    task.dependencies.iter().map(|&at| definition.task(at).name.to_string()).collect()
+}
+
+impl Run {
+    /// Takes a run up. Nothing starts before [`Event::Begin`](super::Event::Begin), so that orders that
+    /// wait for the run are heard first.
+    ///
+    /// # Errors
+    ///
+    /// When a recorded step has no place in the plan.
+    pub fn new(seed: Seed) -> Result<Self, Divergence> {
+        let definition = Arc::clone(&seed.plan.definition);
+        let tasks: Vec<TaskRun> =
+            definition.tasks.iter().map(|task| TaskRun::new(task, seed.opened_at)).collect();
+        let mut run = Self {
+            left: tasks.len(),
+            plan: seed.plan,
+            generation: seed.generation,
+            epoch: seed.recoveries,
+            opened_at: seed.opened_at,
+            timeout: seed.timeout,
+            fan_limit: seed.fan_limit,
+            context: seed.context,
+            tasks,
+            alive: 0,
+            deferred: 0,
+            considered: Default::default(),
+            ready: Default::default(),
+            gate: Default::default(),
+            backoffs: Default::default(),
+            asked: 0,
+            durable: 0,
+            begun: false,
+            paused: false,
+            halted: false,
+            closing: None,
+            ended: false,
+            failed: Vec::new(),
+            first_failure: None,
+            any_changes: false,
+            commands: Vec::new(),
+        };
+        for (generation, step) in &seed.steps {
+            run.restore(*generation, step)?;
+        }
+        run.link();
+        if let Some(verdict) = run.poison(&seed.steps, seed.max_recoveries) {
+            run.closing = Some(verdict);
+        } else if definition.on_failure == OnFailure::FailFast && !run.failed.is_empty() {
+            run.closing = Some(run.failure_verdict());
+        }
+        Ok(run)
+    }
+
+    /// Takes one record in. Of earlier generations only completed work counts.
+    fn restore(&mut self, generation: u32, step: &Step) -> Result<(), Divergence> {
+        let gone = || Divergence::Gone { step: step.name.to_string() };
+        let lane = self.plan.lane(&step.name).ok_or_else(gone)?;
+        if generation < self.generation && step.kind != StepKind::Completed {
+            return Ok(());
+        }
+        let shape = || Divergence::Shape { step: step.name.to_string() };
+        let task = &mut self.tasks[lane.task.get()];
+        let entry = match (&mut task.lanes, lane.item) {
+            (Lanes::One(entry), None) => entry,
+            (Lanes::Many(fan), Some(item)) => {
+                let needed = fan.lanes.len().max(item as usize + 1);
+                fan.lanes.resize(needed, Lane::NEW);
+                fan.failed += u32::from(step.kind == StepKind::Failed);
+                fan.cut += u32::from(step.kind == StepKind::Cancelled);
+                &mut fan.lanes[item as usize]
+            }
+            // A `for_each` that was skipped has no instances.
+            (Lanes::Many(_), None) if step.kind == StepKind::Skipped => {
+                task.outcome = Some(StepKind::Skipped);
+                task.skip = step.detail.skipped.clone();
+                task.ended_at = step.ended_at;
+                return Ok(());
+            }
+            _ => return Err(shape()),
+        };
+        match step.kind {
+            StepKind::Started => return Ok(()),
+            StepKind::Retrying => {
+                entry.spent = entry.spent.max(step.attempt);
+                entry.phase = Phase::Backoff(step.detail.retry_at.unwrap_or(step.ended_at));
+                return Ok(());
+            }
+            kind => {
+                *entry = Lane { phase: Phase::Done(kind), spent: step.attempt };
+                task.ended_at = task.ended_at.max(step.ended_at);
+            }
+        }
+        self.keep(lane, step.kind, &step.detail);
+        if let (StepKind::Failed, Some(failure)) = (step.kind, &step.detail.failure) {
+            self.note_failure(lane.task, step.name.to_string(), failure);
+        }
+        Ok(())
+    }
+
+    /// Finds out, from what is recorded, which tasks have ended and which are next.
+    fn link(&mut self) {
+        let plan = Arc::clone(&self.plan);
+        for at in plan.definition.indices() {
+            let task = &mut self.tasks[at.get()];
+            if let Lanes::One(Lane { phase: Phase::Done(kind), .. }) = task.lanes {
+                task.outcome = Some(kind);
+            }
+            if task.outcome.is_some() {
+                self.left -= 1;
+                for &dependent in plan.graph.dependents(at) {
+                    self.tasks[dependent.get()].waiting_for -= 1;
+                }
+            }
+        }
+        let open = |at: &crate::TaskIx| {
+            let task = &self.tasks[at.get()];
+            task.outcome.is_none() && task.waiting_for == 0
+        };
+        self.considered = plan.definition.indices().filter(open).collect();
+    }
+
+    /// Whether a step killed its process once too often.
+    ///
+    /// After a recovery every start is recorded with the number of recoveries before it. A start of an
+    /// earlier epoch whose attempt has no end was cut off by a death. What counts are deaths in a row: a
+    /// step that ended in between shows that the run can live.
+    fn poison(&self, steps: &[(u32, Step)], max_recoveries: u32) -> Option<Verdict> {
+        let mine =
+            || steps.iter().filter(|(generation, _)| *generation == self.generation).map(|(_, step)| step);
+        let last_end = mine().filter(|step| step.kind != StepKind::Started).map(|step| step.epoch).max();
+        let starts: BTreeSet<(&str, u32)> = mine()
+            .filter(|step| step.kind == StepKind::Started && step.epoch < self.epoch)
+            .filter(|step| last_end.is_none_or(|end| step.epoch > end))
+            .map(|step| (&*step.name, step.epoch))
+            .collect();
+        let names: BTreeSet<&str> = starts.iter().map(|(name, _)| *name).collect();
+        names.into_iter().find_map(|name| {
+            let in_a_row =
+                (1..=self.epoch).take_while(|back| starts.contains(&(name, self.epoch - back))).count();
+            let deaths = u32::try_from(in_a_row).unwrap_or(u32::MAX);
+            (deaths > max_recoveries).then(|| Verdict::Abandoned { step: name.to_owned(), deaths })
+        })
+    }
+}
+
+impl TaskRun {
+    fn new(task: &crate::Task, opened_at: Time) -> Self {
+        Self {
+            waiting_for: u32::try_from(task.dependencies.len()).unwrap_or(u32::MAX),
+            lanes: match task.for_each {
+                None => Lanes::One(Lane::NEW),
+                Some(_) => Lanes::Many(Box::<Fan>::default()),
+            },
+            outcome: None,
+            ready_at: opened_at,
+            ended_at: opened_at,
+            changes: None,
+            failure: None,
+            skip: None,
+            items: None,
+        }
+    }
+}
+
+impl LaneId {
+    /// The lane of a plain task.
+    #[must_use]
+    pub const fn of(task: crate::TaskIx) -> Self {
+        Self { task, item: None }
+    }
+}

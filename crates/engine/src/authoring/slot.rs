@@ -1,0 +1,168 @@
+//! A value on its way from one task to another.
+
+use std::{
+    any::{Any, type_name},
+    fmt,
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use parking_lot::RwLock;
+use serde::{Serialize, de::DeserializeOwned};
+use windlass_core::Failure;
+
+use super::finite;
+
+/// A value as JSON, and in memory as what it was or was decoded to.
+///
+/// A copy is cheap and shares both. Decoding happens at most once per type. Debug builds forget the value that
+/// a slot was made from, so that every reader decodes it: a type that does not survive the round trip then fails
+/// in a test, and not on the day of a recovery.
+#[doc(hidden)]
+#[derive(Clone)]
+pub struct Slot {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    bytes: Bytes,
+    /// One entry per type that was asked for, which is nearly always one.
+    typed: RwLock<Vec<Arc<dyn Any + Send + Sync>>>,
+}
+
+impl Slot {
+    /// Encodes a value.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written as JSON, or contains a number that JSON cannot hold.
+    pub fn new<T: Serialize + Send + Sync + 'static>(value: T) -> Result<Self, Failure> {
+        let what = || format!("a value of type `{}`", type_name::<T>());
+        let bytes = serde_json::to_vec(&value).map_err(|error| Failure::encode(what(), error))?;
+        if bytes.windows(4).any(|window| window == b"null") {
+            finite::check(&value).map_err(|error| Failure::encode(what(), error))?;
+        }
+        let slot = Self::from_bytes(bytes.into());
+        if !cfg!(debug_assertions) {
+            slot.inner.typed.write().push(Arc::new(value));
+        }
+        Ok(slot)
+    }
+
+    /// A value that is already JSON.
+    #[must_use]
+    pub fn from_bytes(bytes: Bytes) -> Self {
+        Self { inner: Arc::new(Inner { bytes, typed: RwLock::default() }) }
+    }
+
+    /// The value as JSON.
+    #[must_use]
+    pub fn bytes(&self) -> &Bytes {
+        &self.inner.bytes
+    }
+
+    /// The value, decoded unless it is in memory.
+    ///
+    /// # Errors
+    ///
+    /// When the JSON does not fit the type.
+    pub fn get<T: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<Arc<T>, Failure> {
+        if let Some(known) = self.known() {
+            return Ok(known);
+        }
+        let value: Arc<T> = Arc::new(self.decode()?);
+        self.inner.typed.write().push(Arc::clone(&value) as Arc<dyn Any + Send + Sync>);
+        Ok(value)
+    }
+
+    fn known<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        let typed = self.inner.typed.read();
+        let known = typed.iter().find(|value| (***value).is::<T>())?;
+        Arc::clone(known).downcast().ok()
+    }
+
+    /// The value, decoded anew.
+    ///
+    /// # Errors
+    ///
+    /// When the JSON does not fit the type.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_json::from_slice(&self.inner.bytes)
+            .map_err(|error| Failure::decode(format!("a recorded value for `{}`", type_name::<T>()), error))
+    }
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A payload may be large, and may be nobody's business.
+        f.debug_struct("Slot").field("bytes", &self.inner.bytes.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use windlass_core::{Again, FailureKind};
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct User {
+        name: String,
+        score: Option<f64>,
+    }
+
+    #[test]
+    fn a_value_comes_back_as_it_went_in() {
+        let ada = || User { name: "Ada".into(), score: Some(0.1 + 0.2) };
+        let slot = Slot::new(ada()).unwrap();
+        assert_eq!(*slot.get::<User>().unwrap(), ada());
+        assert_eq!(&slot.bytes()[..], br#"{"name":"Ada","score":0.30000000000000004}"#);
+    }
+
+    #[test]
+    fn a_value_is_decoded_once_and_shared() {
+        let slot = Slot::from_bytes(Bytes::from_static(b"[1,2]"));
+        let first = slot.get::<Vec<u8>>().unwrap();
+        assert!(Arc::ptr_eq(&first, &slot.clone().get::<Vec<u8>>().unwrap()));
+        assert_eq!(*slot.get::<(u8, u8)>().unwrap(), (1, 2));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    fn a_type_that_does_not_survive_the_round_trip_is_found_in_debug_builds() {
+        #[derive(Debug, Serialize, Deserialize)]
+        struct Forgetful {
+            #[serde(skip_serializing)]
+            secret: String,
+        }
+        let slot = Slot::new(Forgetful { secret: "x".into() }).unwrap();
+        let failure = slot.get::<Forgetful>().unwrap_err();
+        assert!(failure.messages().any(|message| message.contains("missing field `secret`")), "{failure:?}");
+    }
+
+    #[test]
+    fn json_that_does_not_fit_is_a_permanent_failure_that_names_the_type_and_the_place() {
+        let failure = Slot::from_bytes(Bytes::from_static(br#"{"name":7}"#)).get::<User>().unwrap_err();
+        assert_eq!((failure.kind, failure.again), (FailureKind::Decode, Again::Never));
+        assert!(failure.message.contains("User"), "{failure:?}");
+        assert!(failure.chain[0].contains("line 1 column 9"), "{failure:?}");
+    }
+
+    #[test]
+    fn a_number_that_json_cannot_hold_is_refused_with_its_field() {
+        let users = vec![
+            User { name: "Bob".into(), score: None },
+            User { name: "Eve".into(), score: Some(f64::NAN) },
+        ];
+        let failure = Slot::new(users).unwrap_err();
+        assert_eq!((failure.kind, failure.again), (FailureKind::Encode, Again::Never));
+        assert_eq!(failure.chain[0], "[1].score is NaN, which JSON cannot hold");
+    }
+
+    #[test]
+    fn an_absent_value_is_kept_as_absent() {
+        let slot = Slot::new(User { name: "null".into(), score: None }).unwrap();
+        assert_eq!(slot.get::<User>().unwrap().score, None);
+    }
+}

@@ -1,0 +1,180 @@
+//! A task that is made at run time.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use serde::Serialize;
+use windlass_core::{Failure, Merge, Retry, Rule, TaskDraft};
+
+use super::{Body, BoxFuture, Call, Done, Slot, TaskCode, TaskCx, Want, parts::join_conditions};
+
+/// A task that is made at run time, for [`Workflow::builder`](super::Workflow::builder).
+///
+/// ```
+/// use windlass::{Result, Task, Workflow};
+///
+/// # fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+/// let workflow = Workflow::builder("from-config")
+///     .task(Task::new("a", |cx| async move { Ok(cx.input::<u32>()? + 1) }))
+///     .task(Task::new("b", |cx| async move { Ok(cx.result::<u32>("a")? * 2) }).after(["a"]))
+///     .build()?;
+/// assert_eq!(workflow.name(), "from-config");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Task {
+    draft: TaskDraft,
+    body: DynamicBody,
+    wants: Vec<Want>,
+}
+
+enum DynamicBody {
+    Async(Arc<dyn Fn(TaskCx) -> BoxFuture + Send + Sync>),
+    Blocking(Arc<dyn Fn(TaskCx) -> Body + Send + Sync>),
+}
+
+impl Task {
+    /// A task whose body runs on the runtime.
+    #[must_use]
+    pub fn new<F, R, T>(name: impl Into<String>, body: F) -> Self
+    where
+        F: Fn(TaskCx) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<T, Failure>> + Send + 'static,
+        T: Serialize + Send + Sync + 'static,
+    {
+        let body = move |cx: TaskCx| -> BoxFuture {
+            let running = body(cx.clone());
+            Box::pin(async move { finish(&cx, running.await) })
+        };
+        Self::with(name, DynamicBody::Async(Arc::new(body)))
+    }
+
+    /// A task whose body runs on the blocking pool.
+    #[must_use]
+    pub fn blocking<F, T>(name: impl Into<String>, body: F) -> Self
+    where
+        F: Fn(TaskCx) -> Result<T, Failure> + Send + Sync + 'static,
+        T: Serialize + Send + Sync + 'static,
+    {
+        let body = move |cx: TaskCx| finish(&cx, body(cx.clone()));
+        Self::with(name, DynamicBody::Blocking(Arc::new(body)))
+    }
+
+    fn with(name: impl Into<String>, body: DynamicBody) -> Self {
+        Self { draft: TaskDraft::new(name), body, wants: Vec::new() }
+    }
+
+    /// Makes it wait for these tasks too, in this order. Default: it waits for nothing.
+    #[must_use]
+    pub fn after<S: Into<String>>(mut self, tasks: impl IntoIterator<Item = S>) -> Self {
+        self.draft = self.draft.after(tasks);
+        self
+    }
+
+    /// Makes it run when this holds, once its dependencies have ended. Default: when all have completed.
+    #[must_use]
+    pub fn rule(mut self, rule: Rule) -> Self {
+        self.draft.rule = Some(rule);
+        self
+    }
+
+    /// Sets what happens after a failed attempt. Default: [`Retry::default`].
+    #[must_use]
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.draft.retry = retry;
+        self
+    }
+
+    /// Sets the longest that one attempt may take. Default: no limit.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.draft.timeout = Some(timeout);
+        self
+    }
+
+    /// Sets the longest that the task may take with all its attempts, from the moment it is ready. Default: no
+    /// limit.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.draft.deadline = Some(deadline);
+        self
+    }
+
+    /// Sets the longest that an attempt may go without a beat. Default: no limit.
+    #[must_use]
+    pub fn beat_timeout(mut self, timeout: Duration) -> Self {
+        self.draft.beat_timeout = Some(timeout);
+        self
+    }
+
+    /// Makes it run once per element of this task's result, and wait for it. Default: it runs once.
+    #[must_use]
+    pub fn for_each(mut self, task: impl Into<String>) -> Self {
+        self.draft = self.draft.for_each(task);
+        self
+    }
+
+    /// Sets how many elements of a `for_each` may be worked on at once. Default: as many as there are slots.
+    #[must_use]
+    pub fn limit(mut self, limit: u32) -> Self {
+        self.draft.limit = Some(limit);
+        self
+    }
+
+    /// Sets how the contexts of its dependencies are joined. Default: [`Merge::LastWins`].
+    #[must_use]
+    pub fn merge(mut self, merge: Merge) -> Self {
+        self.draft.merge = merge;
+        self
+    }
+
+    /// Leaves the run's verdict alone when the task fails. In a `for_each`, dependents then get a list of
+    /// [`Outcome`](super::Outcome)s. Default: the run fails.
+    #[must_use]
+    pub fn allow_failure(mut self) -> Self {
+        self.draft.allow_failure = true;
+        self
+    }
+
+    /// Sets the queue whose slots its attempts take. Default: the run's queue.
+    #[must_use]
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.draft.queue = Some(queue.into());
+        self
+    }
+
+    /// Says that the body takes a resource of this type, so that a missing one is found at launch. Default: a
+    /// missing one is found when the body asks for it.
+    #[must_use]
+    pub fn wants<T: Send + Sync + 'static>(mut self) -> Self {
+        self.wants.push(Want::of::<T>());
+        self
+    }
+
+    /// The description, and the code as soon as the names of the dependencies are settled.
+    pub(crate) fn split(self) -> (TaskDraft, impl FnOnce(Arc<[String]>) -> TaskCode) {
+        let (body, wants, retry) = (self.body, self.wants, self.draft.retry.clone());
+        let code = move |names: Arc<[String]>| {
+            let mut code = match body {
+                DynamicBody::Async(body) => {
+                    TaskCode::asynchronous(move |call: Call| body(TaskCx::new(call, Arc::clone(&names))))
+                }
+                DynamicBody::Blocking(body) => {
+                    TaskCode::blocking(move |call: Call| body(TaskCx::new(call, Arc::clone(&names))))
+                }
+            };
+            code.wants = wants;
+            join_conditions(code, &retry)
+        };
+        (self.draft, code)
+    }
+}
+
+fn finish<T: Serialize + Send + Sync + 'static>(cx: &TaskCx, result: Result<T, Failure>) -> Body {
+    Ok(Done { output: Slot::new(result?)?, changes: cx.take_changes() })
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task").field("draft", &self.draft).finish_non_exhaustive()
+    }
+}

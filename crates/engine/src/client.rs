@@ -1,0 +1,229 @@
+//! Asking things of runs, from a process that may or may not run any.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::Value;
+use windlass_core::{Order, RunId, RunState};
+use windlass_store::{Act, Idle, NewEnd, NodeRow, Refusal, Store};
+
+use crate::{
+    AnyWorkflow, Cancelled, Codec, Compressed, Error, Run, Runs, Start, Workflow,
+    backroom::Backroom,
+    hub::{Hub, PAYLOAD_LIMIT},
+    identity::Identity,
+    node::Node,
+    order,
+    start::{BulkStart, Request},
+    watcher::Watcher,
+};
+
+/// Starts, finds, awaits and steers runs. It runs nothing itself.
+///
+/// An [`Engine`](crate::Engine) is one too. It is cheap to clone; the last clone closes it.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) node: Option<Arc<Node>>,
+    _open: Arc<Open>,
+}
+
+/// Closes the way to the store when the last client is dropped.
+struct Open {
+    hub: Arc<Hub>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.hub.closed.cancel();
+    }
+}
+
+impl Client {
+    /// Connects to the database at `url`, as [`Engine::open`](crate::Engine::open) does, without running
+    /// anything.
+    ///
+    /// # Errors
+    ///
+    /// When the database cannot be opened.
+    pub async fn connect(url: &str) -> Result<Self, Error> {
+        let store = crate::stores::open(url).await?;
+        Self::over(store, Arc::new(Compressed::default())).await
+    }
+
+    /// A client of a store that is open already.
+    ///
+    /// # Errors
+    ///
+    /// When its own thread cannot be started.
+    pub async fn over(store: Arc<dyn Store>, codec: Arc<dyn Codec>) -> Result<Self, Error> {
+        let backroom = Backroom::thread()?;
+        let poll = Duration::from_secs(5);
+        let hub = Hub::new(store, codec, PAYLOAD_LIMIT, poll, Identity::client(), backroom);
+        let client = Self::new(hub, None);
+        client.hub.backroom.spawn(Watcher::new(Arc::clone(&client.hub), None).run());
+        Ok(client)
+    }
+
+    pub(crate) fn new(hub: Arc<Hub>, node: Option<Arc<Node>>) -> Self {
+        let open = Arc::new(Open { hub: Arc::clone(&hub) });
+        Self { hub, node, _open: open }
+    }
+
+    /// Starts a run. It is durable when the returned future is ready.
+    ///
+    /// Nothing happens before the future is awaited; once it is, dropping it does not withdraw the run.
+    pub fn start<I, O>(&self, workflow: Workflow<I, O>, input: I) -> Start<O>
+    where
+        I: serde::Serialize + Send + Sync + 'static,
+    {
+        Start::new(self.clone(), Request::new(workflow.into(), input))
+    }
+
+    /// Starts a run of a workflow that is known by name only, with its input as JSON.
+    pub fn start_by_name(&self, workflow: &str, input: Value) -> Start<Value> {
+        Start::new(self.clone(), Request::by_name(workflow, input))
+    }
+
+    /// Starts many runs of one workflow, in few transactions. They are pending for whichever node has room.
+    pub fn start_many<I, O>(
+        &self,
+        workflow: Workflow<I, O>,
+        inputs: impl IntoIterator<Item = I>,
+    ) -> BulkStart<I>
+    where
+        I: serde::Serialize + Send + Sync + 'static,
+    {
+        BulkStart::new(self.clone(), workflow.into(), inputs)
+    }
+
+    /// A run that was started before, here or elsewhere, by its id. Nothing is asked of the store before
+    /// the handle is used.
+    pub fn run<I, O>(&self, workflow: &Workflow<I, O>, id: RunId) -> Run<O> {
+        Run::new(self.clone(), id, Arc::from(workflow.name()))
+    }
+
+    /// The run that was started under this key.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be asked.
+    pub async fn run_by_key<I, O>(
+        &self,
+        workflow: &Workflow<I, O>,
+        key: &str,
+    ) -> Result<Option<Run<O>>, Error> {
+        let name: Arc<str> = Arc::from(workflow.name());
+        let found = self.hub.store.by_key(Arc::clone(&name), key.to_owned()).await?;
+        Ok(found.map(|id| Run::new(self.clone(), id, name)))
+    }
+
+    /// Finds runs, and acts on many at once.
+    #[must_use]
+    pub fn runs(&self) -> Runs {
+        Runs::new(self.clone())
+    }
+
+    /// Every process that runs an engine on this database.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be asked.
+    pub async fn nodes(&self) -> Result<Vec<NodeRow>, Error> {
+        Ok(self.hub.store.nodes().await?)
+    }
+
+    pub(crate) async fn cancel(&self, run: RunId, reason: &str) -> Result<Cancelled, Error> {
+        // A run that no code has touched needs no code to end.
+        let verdict = windlass_core::Verdict::Cancelled { reason: reason.to_owned() };
+        let end = self.end_of(&verdict)?;
+        match self
+            .hub
+            .committer
+            .write(run, Act::EndIdle { only: Idle::NeverClaimed, end: end.clone() })
+            .await?
+        {
+            Ok(written) => {
+                self.note_end(run, end, written);
+                Ok(Cancelled::Requested)
+            }
+            Err(Refusal::Begun | Refusal::Held) => {
+                self.order(run, &Order::Cancel { reason: reason.to_owned() }).await.map(|state| match state {
+                    None => Cancelled::Requested,
+                    Some(state) => Cancelled::AlreadyEnded(state),
+                })
+            }
+            Err(Refusal::Ended(state)) => Ok(Cancelled::AlreadyEnded(state)),
+            Err(refusal) => Err(Error::refused(run, refusal)),
+        }
+    }
+
+    pub(crate) async fn terminate(&self, run: RunId, reason: &str) -> Result<Cancelled, Error> {
+        let end = self.end_of(&windlass_core::Verdict::Cancelled { reason: reason.to_owned() })?;
+        match self.hub.committer.write(run, Act::EndIdle { only: Idle::Any, end: end.clone() }).await? {
+            Ok(written) => {
+                self.note_end(run, end, written);
+                Ok(Cancelled::Requested)
+            }
+            Err(Refusal::Held) => self.order(run, &Order::Terminate { reason: reason.to_owned() }).await.map(
+                |state| match state {
+                    None => Cancelled::Requested,
+                    Some(state) => Cancelled::AlreadyEnded(state),
+                },
+            ),
+            Err(Refusal::Ended(state)) => Ok(Cancelled::AlreadyEnded(state)),
+            Err(refusal) => Err(Error::refused(run, refusal)),
+        }
+    }
+
+    fn end_of(&self, verdict: &windlass_core::Verdict) -> Result<NewEnd, Error> {
+        let encode = |why: String| Error::Encode { what: "a verdict".to_owned(), why };
+        let json = serde_json::to_vec(verdict).map_err(|error| encode(error.to_string()))?;
+        let failure = self.hub.codec.encode(json.into()).map_err(|error| encode(error.to_string()))?;
+        Ok(NewEnd { state: verdict.state(), output: None, failure: Some(failure) })
+    }
+
+    fn note_end(&self, run: RunId, end: NewEnd, written: windlass_store::Written) {
+        let at = match written {
+            windlass_store::Written::Done { at } => at,
+            _ => self.hub.clock.now(),
+        };
+        let NewEnd { state, output, failure } = end;
+        self.hub.ended(run, || windlass_store::End { state, at, output, failure });
+    }
+
+    /// Puts an order into a run's inbox. Answers with the run's state if it has ended.
+    pub(crate) async fn order(&self, run: RunId, order: &Order) -> Result<Option<RunState>, Error> {
+        match self.hub.committer.write(run, Act::Send(order::encode(order))).await? {
+            Ok(_) => {
+                self.nudge(run).await;
+                Ok(None)
+            }
+            Err(Refusal::Ended(state)) => Ok(Some(state)),
+            Err(refusal) => Err(Error::refused(run, refusal)),
+        }
+    }
+
+    /// Lets this process's own node see what was just committed, without waiting for a hint.
+    pub(crate) async fn nudge(&self, run: RunId) {
+        let Some(node) = &self.node else { return };
+        node.claim.notify_one();
+        let Some(id) = node.id().filter(|_| node.holds(run)) else { return };
+        match self.hub.store.inbox(id).await {
+            Ok(rows) => node.deliver(rows),
+            Err(error) => {
+                tracing::debug!(%error, "looking into inboxes failed; the next heartbeat makes up for it")
+            }
+        }
+    }
+
+    /// The workflow of this name, if this process runs it.
+    pub(crate) fn registered(&self, name: &str) -> Option<AnyWorkflow> {
+        Some(self.node.as_ref()?.registry.get(name)?.workflow.clone())
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("store", &self.hub.store.describe()).finish_non_exhaustive()
+    }
+}

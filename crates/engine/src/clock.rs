@@ -1,0 +1,55 @@
+//! The store's time, followed without asking.
+
+use std::sync::{
+    LazyLock,
+    atomic::{AtomicI64, Ordering},
+};
+
+use tokio::time::Instant;
+use windlass_core::Time;
+
+/// Follows the store's clock between two answers of the store.
+///
+/// It runs on tokio's clock, so that under virtual time it is virtual too.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    start: Instant,
+    /// The store's time at `start`, in microseconds.
+    base: AtomicI64,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self { start: Instant::now(), base: AtomicI64::new(0) }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        Time(self.base.load(Ordering::Relaxed) + self.elapsed())
+    }
+
+    /// Takes the store's word for what time it is.
+    pub(crate) fn follow(&self, now: Time) {
+        self.base.store(now.0 - self.elapsed(), Ordering::Relaxed);
+    }
+
+    /// When tokio's clock shows this time of the store.
+    pub(crate) fn instant(&self, at: Time) -> Instant {
+        Instant::now() + at.since(self.now())
+    }
+
+    fn elapsed(&self) -> i64 {
+        i64::try_from(self.start.elapsed().as_micros()).unwrap_or(i64::MAX)
+    }
+}
+
+/// Microseconds on a clock that goes on while the machine is suspended: what a lease is watched with.
+pub(crate) fn awake_or_not() -> i64 {
+    static START: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+    // The kernel's uptime counts suspend, and needs no unsafe call. Elsewhere the monotonic clock must do.
+    let uptime = std::fs::read_to_string("/proc/uptime").ok();
+    let seconds = uptime.as_deref().and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
+    match seconds {
+        Some(seconds) => (seconds * 1e6) as i64,
+        None => i64::try_from(START.elapsed().as_micros()).unwrap_or(i64::MAX),
+    }
+}

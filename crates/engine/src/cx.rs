@@ -1,0 +1,307 @@
+//! What a running attempt knows about itself.
+
+use std::{
+    fmt,
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::sync::Notify;
+use windlass_core::{Failure, RunId};
+
+use crate::{Slot, attempt::Link};
+
+/// What a running attempt knows about itself, and how it speaks with the engine.
+///
+/// A task asks for it with a parameter `cx: &Cx`. It is cheap to clone.
+#[derive(Clone)]
+pub struct Cx {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) run: RunId,
+    pub(crate) generation: u32,
+    pub(crate) workflow: Arc<str>,
+    pub(crate) task: Arc<str>,
+    pub(crate) item: Option<u32>,
+    pub(crate) attempt: u32,
+    pub(crate) stop: StopSignal,
+    pub(crate) pulse: Pulse,
+    pub(crate) saved: Mutex<Option<Slot>>,
+    pub(crate) link: Option<Link>,
+}
+
+impl Cx {
+    pub(crate) fn new(inner: Inner) -> Self {
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// A context that belongs to no engine, for calling a task's body directly.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn detached(task: &str) -> Self {
+        Self::new(Inner {
+            run: RunId::new(),
+            generation: 1,
+            workflow: "detached".into(),
+            task: task.into(),
+            item: None,
+            attempt: 1,
+            stop: StopSignal::default(),
+            pulse: Pulse::default(),
+            saved: Mutex::default(),
+            link: None,
+        })
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
+    /// The run that this attempt belongs to.
+    #[must_use]
+    pub fn run_id(&self) -> RunId {
+        self.inner.run
+    }
+
+    /// The workflow's name.
+    #[must_use]
+    pub fn workflow(&self) -> &str {
+        &self.inner.workflow
+    }
+
+    /// The task's name.
+    #[must_use]
+    pub fn task(&self) -> &str {
+        &self.inner.task
+    }
+
+    /// The element's place, in a `for_each`.
+    #[must_use]
+    pub fn item(&self) -> Option<usize> {
+        self.inner.item.map(|item| item as usize)
+    }
+
+    /// Which attempt this is, counted from 1. An attempt that its process did not survive is repeated
+    /// under the same number.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.inner.attempt
+    }
+
+    /// A key for talking to systems that can tell a repeat from a new request. It is the same for every
+    /// attempt of this task (or instance) of this run, also after a crash and after a `retry`.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("{}:{}", self.inner.run, self.step())
+    }
+
+    pub(crate) fn step(&self) -> Arc<str> {
+        match self.inner.item {
+            None => Arc::clone(&self.inner.task),
+            Some(item) => format!("{}[{item}]", self.inner.task).into(),
+        }
+    }
+
+    /// Whether the attempt was asked to stop: the run was cancelled, timed out or failed fast, the attempt
+    /// ran out of time, or the engine is stopping.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.inner.stop.is_set()
+    }
+
+    /// Waits until the attempt is asked to stop. It then has `cancel_grace` to tidy up before it is
+    /// dropped.
+    pub async fn cancelled(&self) {
+        self.inner.stop.wait().await;
+    }
+
+    /// Says that the attempt is alive, and how far it has come (0.0 to 1.0). A task with a `beat_timeout`
+    /// must call this more often than that.
+    pub fn beat(&self, progress: f64) {
+        self.inner.pulse.beat(progress);
+    }
+
+    /// Keeps a value for the next attempt, durably: it is safe when this returns. It replaces the one kept
+    /// before. A cursor into a long piece of work, say.
+    ///
+    /// # Errors
+    ///
+    /// When the value cannot be written as JSON or is too large, or when the run is no longer this node's.
+    pub async fn save<T: Serialize + Send + Sync + 'static>(&self, value: T) -> Result<(), Failure> {
+        let slot = Slot::new(value)?;
+        if let Some(link) = &self.inner.link {
+            link.save(self.step(), slot.bytes().clone()).await?;
+        }
+        *self.inner.saved.lock() = Some(slot);
+        Ok(())
+    }
+
+    /// What an earlier attempt of this task (or this one) saved.
+    ///
+    /// # Errors
+    ///
+    /// When the value does not fit the type.
+    pub fn saved<T: DeserializeOwned + Send + Sync + Clone + 'static>(&self) -> Result<Option<T>, Failure> {
+        let saved = self.inner.saved.lock().clone();
+        saved.map(|slot| slot.get::<T>().map(|value| T::clone(&value))).transpose()
+    }
+
+    /// Asks `condition` every so often until it says yes, without holding a slot between two questions.
+    ///
+    /// When the wait is long, the run is parked: its future is dropped and the task begins again at its top
+    /// when it is time to ask again. So ask first and work after.
+    ///
+    /// The attempt's `timeout` does not count the time between questions; its task's `deadline` does.
+    ///
+    /// # Errors
+    ///
+    /// When the condition fails.
+    pub async fn defer_until<F, C>(&self, every: Duration, mut condition: F) -> Result<(), Failure>
+    where
+        F: FnMut() -> C,
+        C: Future,
+        C::Output: Condition,
+    {
+        while !condition().await.holds()? {
+            match &self.inner.link {
+                Some(link) => link.defer(every, &self.inner.pulse).await,
+                None => tokio::time::sleep(every).await,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Cx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cx")
+            .field("run", &self.inner.run)
+            .field("task", &self.step())
+            .field("attempt", &self.inner.attempt)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a condition of [`Cx::defer_until`] may answer: `bool`, or a `Result` of one.
+#[diagnostic::on_unimplemented(
+    message = "a condition of `defer_until` answers `bool` or `Result<bool, _>`, not `{Self}`"
+)]
+pub trait Condition {
+    /// Whether the wait is over.
+    ///
+    /// # Errors
+    ///
+    /// When the question could not be answered.
+    fn holds(self) -> Result<bool, Failure>;
+}
+
+impl Condition for bool {
+    fn holds(self) -> Result<bool, Failure> {
+        Ok(self)
+    }
+}
+
+impl<E: Into<Failure>> Condition for Result<bool, E> {
+    fn holds(self) -> Result<bool, Failure> {
+        self.map_err(Into::into)
+    }
+}
+
+/// Tells an attempt to stop.
+#[derive(Debug, Default)]
+pub(crate) struct StopSignal {
+    set: AtomicBool,
+    wake: Notify,
+}
+
+impl StopSignal {
+    pub(crate) fn set(&self) {
+        self.set.store(true, Ordering::Release);
+        self.wake.notify_waiters();
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.set.load(Ordering::Acquire)
+    }
+
+    async fn wait(&self) {
+        let woken = self.wake.notified();
+        tokio::pin!(woken);
+        woken.as_mut().enable();
+        if !self.is_set() {
+            woken.await;
+        }
+    }
+}
+
+/// Signs of life of an attempt.
+#[derive(Debug)]
+pub(crate) struct Pulse {
+    start: tokio::time::Instant,
+    /// Microseconds after `start`.
+    last_beat: AtomicI64,
+    progress: AtomicI64,
+    /// Microseconds spent between questions of a `defer_until`.
+    deferred: AtomicI64,
+    is_deferred: AtomicBool,
+}
+
+impl Default for Pulse {
+    fn default() -> Self {
+        Self {
+            start: tokio::time::Instant::now(),
+            last_beat: AtomicI64::new(0),
+            progress: AtomicI64::new(0),
+            deferred: AtomicI64::new(0),
+            is_deferred: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Pulse {
+    fn elapsed(&self) -> i64 {
+        i64::try_from(self.start.elapsed().as_micros()).unwrap_or(i64::MAX)
+    }
+
+    fn beat(&self, progress: f64) {
+        self.last_beat.store(self.elapsed(), Ordering::Relaxed);
+        self.progress.store((progress.clamp(0.0, 1.0) * 1e6) as i64, Ordering::Relaxed);
+    }
+
+    /// How far the attempt says it has come.
+    pub(crate) fn progress(&self) -> f64 {
+        self.progress.load(Ordering::Relaxed) as f64 / 1e6
+    }
+
+    /// Runs `wait` without counting its time.
+    pub(crate) async fn pause<T>(&self, wait: impl Future<Output = T>) -> T {
+        let begun = self.elapsed();
+        self.is_deferred.store(true, Ordering::Relaxed);
+        let answer = wait.await;
+        let now = self.elapsed();
+        self.deferred.fetch_add(now - begun, Ordering::Relaxed);
+        self.last_beat.store(now, Ordering::Relaxed);
+        self.is_deferred.store(false, Ordering::Relaxed);
+        answer
+    }
+
+    /// How long the attempt has worked; `None` while it is deferred.
+    pub(crate) fn worked(&self) -> Option<Duration> {
+        let worked = self.elapsed() - self.deferred.load(Ordering::Relaxed);
+        (!self.is_deferred.load(Ordering::Relaxed)).then(|| Duration::from_micros(worked.max(0) as u64))
+    }
+
+    /// How long ago the last sign of life was; `None` while the attempt is deferred.
+    pub(crate) fn quiet(&self) -> Option<Duration> {
+        let quiet = self.elapsed() - self.last_beat.load(Ordering::Relaxed);
+        (!self.is_deferred.load(Ordering::Relaxed)).then(|| Duration::from_micros(quiet.max(0) as u64))
+    }
+}

@@ -1,0 +1,391 @@
+//! The engine: from a builder to a process that runs workflows, and its end.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Display,
+    ops::Deref,
+    str::FromStr,
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::{Instant, timeout, timeout_at};
+use windlass_core::Plan;
+use windlass_store::{DefinitionRow, Store};
+
+use crate::{
+    AnyWorkflow, Client, Codec, Compressed, Error, Overdue, Resources,
+    backroom::Backroom,
+    claimer::Claimer,
+    heart::Heart,
+    hub::{Hub, PAYLOAD_LIMIT},
+    identity::Identity,
+    node::{Node, Registered, Saboteur},
+    options::{DEFAULT_QUEUE, Options},
+    run_loop::Mail,
+    settings,
+    watcher::Watcher,
+};
+
+/// Runs workflows in this process, and is a [`Client`] to start and steer them.
+///
+/// It is cheap to clone. Call [`stop`](Self::stop) before the program ends: it hands over what is not done.
+/// A program that is killed instead loses nothing either; others, or its next start, take over.
+#[derive(Clone)]
+pub struct Engine {
+    client: Client,
+    node: Arc<Node>,
+}
+
+impl Engine {
+    /// Sets up an engine on the database at `url`: `sqlite://path/to/file.db`, or `sqlite::memory:` for a
+    /// trial that leaves nothing behind.
+    pub fn open(url: impl Into<String>) -> EngineBuilder {
+        EngineBuilder::new(Place::Url(url.into()))
+    }
+
+    /// Sets up an engine on a store that is open already.
+    pub fn over(store: Arc<dyn Store>) -> EngineBuilder {
+        EngineBuilder::new(Place::Store(store))
+    }
+
+    /// A client that shares this engine's way to the database.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Attempts that are past their limit and cannot be stopped, because their code does not yield.
+    #[must_use]
+    pub fn overdue(&self) -> Vec<Overdue> {
+        self.node.watchdog.overdue(self.client.hub.clock.now())
+    }
+
+    /// Stops in two phases. Softly: nothing new starts, what executes may finish within `stop_grace`, and
+    /// everything is committed and handed over. Then hard: what still executes is stopped; its attempts do not
+    /// count.
+    ///
+    /// It always returns within `stop_grace` and a few seconds, even when the database is out of reach.
+    /// Stopping twice is harmless.
+    ///
+    /// # Errors
+    ///
+    /// When something could not be handed over; the error says what. Others take it over when this process
+    /// is gone.
+    pub async fn stop(&self) -> Result<(), Error> {
+        self.stop_within(self.node.options.stop_grace).await
+    }
+
+    /// Stops at once: what executes is stopped without waiting for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`stop`](Self::stop).
+    pub async fn stop_now(&self) -> Result<(), Error> {
+        self.stop_within(Duration::ZERO).await
+    }
+
+    async fn stop_within(&self, grace: Duration) -> Result<(), Error> {
+        /// What the hand-over itself may take.
+        const HANDOVER: Duration = Duration::from_secs(3);
+        let node = &self.node;
+        node.stopping.cancel();
+        node.tell_all(|| Mail::Halt);
+        let soft = Instant::now() + grace;
+        if timeout_at(soft, self.idle()).await.is_err() {
+            node.tell_all(|| Mail::GiveUp);
+        }
+        let idle = timeout(HANDOVER, self.idle()).await.is_ok();
+        let left = self.leave(HANDOVER).await;
+        self.client.hub.closed.cancel();
+        let held = node.held();
+        match (idle, left) {
+            (true, Ok(())) => Ok(()),
+            (_, left) => {
+                let why = left.err().map(|error| format!(" ({error})")).unwrap_or_default();
+                Err(Error::Unavailable(format!(
+                    "the engine stopped with {held} runs in hand{why}; they go on when this process is gone"
+                )))
+            }
+        }
+    }
+
+    /// Waits until no run is held and everything is written.
+    async fn idle(&self) {
+        loop {
+            let released = self.node.released.notified();
+            tokio::pin!(released);
+            released.as_mut().enable();
+            if self.node.held() == 0 && self.client.hub.committer.is_idle() {
+                return;
+            }
+            // A unit that is in flight says nothing when it is done; look again.
+            timeout(Duration::from_millis(20), released).await.ok();
+        }
+    }
+
+    /// Takes this node out of the cluster. Runs whose blocking code still executes stay held, so that nobody
+    /// else runs them meanwhile.
+    async fn leave(&self, patience: Duration) -> Result<(), Error> {
+        let Some(id) = self.node.id() else { return Ok(()) };
+        if !self.node.blocking.is_empty() {
+            return Err(Error::Unavailable("blocking code is still running".to_owned()));
+        }
+        match timeout(patience, self.client.hub.store.leave(id)).await {
+            Ok(Ok(()) | Err(windlass_store::StoreError::Fenced)) => {
+                self.client.hub.identity.lose(Some(id));
+                Ok(())
+            }
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(Error::deadline("leaving", patience)),
+        }
+    }
+
+    /// Ends every service at once and hands nothing over, as if the process had died.
+    #[cfg(feature = "testing")]
+    pub(crate) fn crash(&self) {
+        self.node.stopping.cancel();
+        self.client.hub.closed.cancel();
+        if let Some(id) = self.node.id() {
+            self.client.hub.identity.lose(Some(id));
+        }
+        self.node.tell_all(|| Mail::Vanish);
+    }
+}
+
+impl Deref for Engine {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("store", &self.client.hub.store.describe()).finish_non_exhaustive()
+    }
+}
+
+enum Place {
+    Url(String),
+    Store(Arc<dyn Store>),
+}
+
+/// An engine that is being set up. [`launch`](Self::launch) checks everything at once.
+#[must_use = "an engine runs nothing before it is launched"]
+pub struct EngineBuilder {
+    place: Place,
+    options: Options,
+    workflows: Vec<AnyWorkflow>,
+    resources: Resources,
+    codec: Arc<dyn Codec>,
+    payload_limit: usize,
+    settings: Vec<settings::Check>,
+    saboteur: Option<Saboteur>,
+}
+
+impl EngineBuilder {
+    fn new(place: Place) -> Self {
+        Self {
+            place,
+            options: Options::default(),
+            workflows: Vec::new(),
+            resources: Resources::default(),
+            codec: Arc::new(Compressed::default()),
+            payload_limit: PAYLOAD_LIMIT,
+            settings: Vec::new(),
+            saboteur: None,
+        }
+    }
+
+    fn set(mut self, change: impl FnOnce(&mut Options)) -> Self {
+        change(&mut self.options);
+        self
+    }
+
+    /// Lets this engine run a workflow.
+    pub fn workflow(mut self, workflow: impl Into<AnyWorkflow>) -> Self {
+        self.workflows.push(workflow.into());
+        self
+    }
+
+    /// A value that tasks get by its type, as `Res<T>`.
+    pub fn resource<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.resources.insert(value);
+        self
+    }
+
+    /// A name for this instance: when a process of the same name starts, its predecessor is fenced at once.
+    /// Default: none, so that any number of processes may run.
+    pub fn name(self, name: impl Into<String>) -> Self {
+        self.set(|options| options.name = Some(name.into()))
+    }
+
+    /// The version of this program, shown with the node. Default: empty.
+    pub fn version(self, version: impl Into<String>) -> Self {
+        self.set(|options| options.version = version.into())
+    }
+
+    /// Serves a queue beside `default`, with this many slots: the attempts that this node executes at once
+    /// in it. For `default` it sets the number of slots.
+    pub fn queue(self, name: impl Into<Arc<str>>, slots: usize) -> Self {
+        self.set(|options| {
+            options.queues.insert(name.into(), slots);
+        })
+    }
+
+    /// The slots of queues that are not set otherwise. Default: 1,000.
+    pub fn slots(self, slots: usize) -> Self {
+        self.set(|options| options.slots = slots)
+    }
+
+    /// How many runs this node holds at once. Default: 1,000. Parked runs do not count.
+    pub fn max_runs(self, runs: usize) -> Self {
+        self.set(|options| options.max_runs = runs)
+    }
+
+    /// How often this node says that it lives. Default: 5 s.
+    pub fn heartbeat(self, every: Duration) -> Self {
+        self.set(|options| options.heartbeat = every)
+    }
+
+    /// After how long without a heartbeat others may declare this node dead and take over its runs. At
+    /// least three heartbeats. Default: 30 s.
+    pub fn stale_after(self, after: Duration) -> Self {
+        self.set(|options| options.stale_after = after)
+    }
+
+    /// A run that waits longer than this for a retry or a deferred task is parked: it costs no memory.
+    /// Default: 2 s.
+    pub fn park_after(self, after: Duration) -> Self {
+        self.set(|options| options.park_after = after)
+    }
+
+    /// How long an attempt may tidy up after it was asked to stop, before it is dropped. Default: 10 s.
+    pub fn cancel_grace(self, grace: Duration) -> Self {
+        self.set(|options| options.cancel_grace = grace)
+    }
+
+    /// How long [`Engine::stop`] lets what executes finish. Default: 30 s.
+    pub fn stop_grace(self, grace: Duration) -> Self {
+        self.set(|options| options.stop_grace = grace)
+    }
+
+    /// How many deaths of its process in a row, with the same step started, a run survives. One more, and it
+    /// is abandoned. Default: 5.
+    pub fn max_recoveries(self, deaths: u32) -> Self {
+        self.set(|options| options.max_recoveries = deaths)
+    }
+
+    /// The safety net: how often to look for work without being told of any. Default: 5 s.
+    pub fn poll(self, every: Duration) -> Self {
+        self.set(|options| options.poll = every)
+    }
+
+    /// The largest input, result or saved value, as JSON. Default: 4 MiB.
+    pub fn payload_limit(mut self, bytes: usize) -> Self {
+        self.payload_limit = bytes;
+        self
+    }
+
+    /// How payloads are written. Default: JSON, compressed above one kibibyte.
+    pub fn codec(mut self, codec: impl Codec) -> Self {
+        self.codec = Arc::new(codec);
+        self
+    }
+
+    /// Declares a setting that tasks read with [`var`](crate::var): all that are missing or malformed are
+    /// listed by [`launch`](Self::launch).
+    pub fn var<T: FromStr<Err: Display> + 'static>(mut self, name: impl Into<String>) -> Self {
+        self.settings.push(settings::check::<T>(name.into()));
+        self
+    }
+
+    #[cfg(feature = "testing")]
+    pub(crate) fn sabotage(mut self, saboteur: Saboteur) -> Self {
+        self.saboteur = Some(saboteur);
+        self.options.virtual_time = true;
+        self
+    }
+
+    /// Opens the database, joins its other processes, and begins to work.
+    ///
+    /// # Errors
+    ///
+    /// When the engine was set up wrongly (every problem is listed), or the database cannot be used.
+    pub async fn launch(mut self) -> Result<Engine, Error> {
+        let slots = self.options.slots;
+        self.options.queues.entry(DEFAULT_QUEUE.into()).or_insert(slots);
+        let problems = self.problems();
+        if !problems.is_empty() {
+            return Err(Error::Launch { problems });
+        }
+        let store = match self.place {
+            Place::Url(url) => crate::stores::open(&url).await?,
+            Place::Store(store) => store,
+        };
+        let registry = register(&*store, &self.codec, self.workflows).await?;
+        let backroom = if self.options.virtual_time { Backroom::here() } else { Backroom::thread()? };
+        let poll = self.options.poll;
+        let hub = Hub::new(store, self.codec, self.payload_limit, poll, Identity::unjoined(), backroom);
+        let node =
+            Node::new(Arc::clone(&hub), self.options, registry, Arc::new(self.resources), self.saboteur);
+        let heart = Heart::start(Arc::clone(&node)).await?;
+        let unblocked = Claimer::unblock(&node).await?;
+        if unblocked > 0 {
+            tracing::info!(runs = unblocked, "blocked runs are tried with this program's code");
+        }
+        hub.backroom.spawn(heart.run());
+        hub.backroom.spawn(Claimer::new(Arc::clone(&node)).run());
+        hub.backroom.spawn(Watcher::new(Arc::clone(&hub), Some(Arc::clone(&node))).run());
+        Ok(Engine { client: Client::new(hub, Some(Arc::clone(&node))), node })
+    }
+
+    /// Everything that is wrong with this set-up.
+    fn problems(&mut self) -> Vec<String> {
+        let mut problems = self.options.problems();
+        let mut seen: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+        for workflow in &self.workflows {
+            *seen.entry(Arc::clone(&workflow.definition().name)).or_default() += 1;
+        }
+        let twice = seen.into_iter().filter(|(_, times)| *times > 1);
+        problems.extend(
+            twice.map(|(name, times)| format!("workflow `{name}` is registered {times} times: keep one")),
+        );
+        for workflow in &self.workflows {
+            problems.extend(self.resources.missing(workflow).into_iter().map(|missing| missing.to_string()));
+        }
+        let settings = std::mem::take(&mut self.settings);
+        problems
+            .extend(settings.into_iter().filter_map(|check| check().err()).map(|error| error.to_string()));
+        problems
+    }
+}
+
+/// Writes down the versions that this program has.
+async fn register(
+    store: &dyn Store,
+    codec: &Arc<dyn Codec>,
+    workflows: Vec<AnyWorkflow>,
+) -> Result<HashMap<Arc<str>, Arc<Registered>>, Error> {
+    let mut registry = HashMap::new();
+    for workflow in workflows {
+        let definition = Arc::clone(workflow.definition());
+        let encode =
+            |why: String| Error::Encode { what: format!("the definition of `{}`", definition.name), why };
+        let json = serde_json::to_vec(&*definition).map_err(|error| encode(error.to_string()))?;
+        let body = codec.encode(json.into()).map_err(|error| encode(error.to_string()))?;
+        let (name, version) = (Arc::clone(&definition.name), Arc::clone(&definition.version));
+        let id = store.define(DefinitionRow { workflow: Arc::clone(&name), version, body }).await?;
+        let plan = Arc::new(Plan::new(definition));
+        registry.insert(name, Arc::new(Registered { workflow, plan, definition: id }));
+    }
+    Ok(registry)
+}
+
+impl std::fmt::Debug for EngineBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EngineBuilder").field("options", &self.options).finish_non_exhaustive()
+    }
+}

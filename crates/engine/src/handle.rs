@@ -1,0 +1,294 @@
+//! A run, as whoever started or found it holds it.
+
+use std::{
+    fmt,
+    future::Future,
+    marker::PhantomData,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use serde::de::DeserializeOwned;
+use windlass_core::{Order, RunId, RunState, StepKind, Verdict, nearest};
+use windlass_store::{Act, End, NewRun, Place, Refusal, RunImage, StepRow};
+
+use crate::{Client, Error, RunError, RunStatus, Watch, status, waiters::Waiter};
+
+/// A run: a future of its result, and a handle to steer it.
+///
+/// Awaiting it waits for its end, wherever it runs, and gives its output. Dropping it changes nothing.
+pub struct Run<O> {
+    client: Client,
+    id: RunId,
+    workflow: Arc<str>,
+    waiter: Option<Waiter>,
+    asking: Option<Asking>,
+    output: PhantomData<fn() -> O>,
+}
+
+type Asking = Pin<Box<dyn Future<Output = Result<Option<End>, Error>> + Send>>;
+
+/// What became of the wish to cancel a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// The run will end as cancelled, unless it ends by itself first.
+    Requested,
+    /// It had ended already.
+    AlreadyEnded(RunState),
+}
+
+impl<O> Run<O> {
+    pub(crate) fn new(client: Client, id: RunId, workflow: Arc<str>) -> Self {
+        Self { client, id, workflow, waiter: None, asking: None, output: PhantomData }
+    }
+
+    /// A run whose end cannot have been missed, because the wait began before its start.
+    pub(crate) fn waited_for(client: Client, id: RunId, workflow: Arc<str>, waiter: Waiter) -> Self {
+        Self { waiter: Some(waiter), ..Self::new(client, id, workflow) }
+    }
+
+    /// The run's id.
+    #[must_use]
+    pub fn id(&self) -> RunId {
+        self.id
+    }
+
+    /// The workflow it is a run of.
+    #[must_use]
+    pub fn workflow(&self) -> &str {
+        &self.workflow
+    }
+
+    /// Where it stands, task by task.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such run, or the store cannot be asked.
+    pub async fn status(&self) -> Result<RunStatus, Error> {
+        status::of(&self.client, self.load().await?).await
+    }
+
+    /// The recorded result of one task; `None` when it has not completed.
+    ///
+    /// That of a `for_each` is read by its instances: `enrich[3]`.
+    ///
+    /// # Errors
+    ///
+    /// When the result does not fit the type, or there is no such run.
+    pub async fn result<T: DeserializeOwned>(&self, task: &str) -> Result<Option<T>, Error> {
+        let image = self.load().await?;
+        let recorded =
+            image.steps.iter().rev().find(|step| &*step.name == task && step.kind == StepKind::Completed);
+        let Some(kept) = recorded.and_then(|step| step.output.clone()) else { return Ok(None) };
+        let what = format!("the result of `{task}`");
+        let json = self.client.hub.read(&what, kept)?;
+        serde_json::from_slice(&json).map(Some).map_err(|why| Error::Decode { what, why: why.to_string() })
+    }
+
+    /// Ends the run: a pending one never starts, a running one is stopped (its attempts have `cancel_grace`
+    /// to tidy up), a parked one wakes only to end. Works from every process.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such run, or the store cannot be asked.
+    pub async fn cancel(&self, reason: impl AsRef<str>) -> Result<Cancelled, Error> {
+        self.client.cancel(self.id, reason.as_ref()).await
+    }
+
+    /// Ends the run at once, without asking its code: for a run that is blocked or that ignores `cancel`.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such run, or the store cannot be asked.
+    pub async fn terminate(&self, reason: impl AsRef<str>) -> Result<Cancelled, Error> {
+        self.client.terminate(self.id, reason.as_ref()).await
+    }
+
+    /// Holds the run at the next boundary: what runs may finish, nothing new starts until it is resumed.
+    ///
+    /// # Errors
+    ///
+    /// When the run has ended, or there is none.
+    pub async fn pause(&self) -> Result<(), Error> {
+        self.steer(Order::Pause).await
+    }
+
+    /// Lets a paused run go on.
+    ///
+    /// # Errors
+    ///
+    /// When the run has ended, or there is none.
+    pub async fn resume(&self) -> Result<(), Error> {
+        self.steer(Order::Resume).await
+    }
+
+    async fn steer(&self, order: Order) -> Result<(), Error> {
+        match self.client.order(self.id, &order).await? {
+            None => Ok(()),
+            Some(state) => Err(Error::AlreadyEnded { run: self.id, state }),
+        }
+    }
+
+    /// Opens a failed, cancelled or abandoned run again: completed work is kept, the rest runs again. The
+    /// handle waits for the new end.
+    ///
+    /// # Errors
+    ///
+    /// When the run has completed or has not ended, or somebody else has just retried it.
+    pub async fn retry(&mut self) -> Result<(), Error> {
+        let image = self.load().await?;
+        let state = image.standing.state();
+        if !state.is_terminal() || state == RunState::Completed {
+            return Err(Error::NotRetryable { run: self.id, state });
+        }
+        self.waiter = None;
+        self.asking = None;
+        let reopen = Act::Reopen { after: image.standing.generation };
+        match self.client.hub.committer.write(self.id, reopen).await? {
+            Ok(_) => {
+                self.client.nudge(self.id).await;
+                Ok(())
+            }
+            Err(Refusal::Open) => Err(Error::NotRetryable { run: self.id, state: RunState::Running }),
+            Err(refusal) => Err(Error::refused(self.id, refusal)),
+        }
+    }
+
+    /// Starts a new run with the same input and a copy of what `task` depends on: `task` and everything after
+    /// it run again, and so does whatever they do not depend on. This run is left alone.
+    ///
+    /// # Errors
+    ///
+    /// When the workflow has no such task, or there is no such run.
+    pub async fn fork_from(&self, task: &str) -> Result<Self, Error> {
+        let image = self.load().await?;
+        let plan = status::plan(&self.client, &image).await?;
+        let names = || plan.definition.tasks.iter().map(|task| &*task.name);
+        let at = plan.definition.find(task).ok_or_else(|| Error::UnknownTask {
+            workflow: self.workflow.to_string(),
+            task: task.to_owned(),
+            nearest: nearest(task, names()).map(str::to_owned),
+        })?;
+        let ancestors = plan.graph.ancestors(at);
+        let kept = image
+            .steps
+            .iter()
+            .filter(|step| plan.lane(&step.name).is_some_and(|lane| ancestors.contains(&lane.task)));
+        let steps = kept.filter(|step| matches!(step.kind, StepKind::Completed | StepKind::Skipped));
+        let steps: Vec<StepRow> =
+            steps.map(|step| StepRow { generation: 1, epoch: 0, ..step.clone() }).collect();
+        let run = RunId::new();
+        let row = image.run;
+        let new = NewRun {
+            workflow: row.workflow,
+            queue: row.queue,
+            priority: row.priority,
+            delay: None,
+            timeout: row.timeout,
+            input: row.input,
+            context: row.context,
+            key: None,
+            tags: row.tags,
+            forked_from: Some(row.id),
+            trace: row.trace,
+            steps,
+            owner: None,
+        };
+        match self.client.hub.committer.write(run, Act::Start(Box::new(new))).await? {
+            Ok(_) => {
+                self.client.nudge(run).await;
+                Ok(Self::new(self.client.clone(), run, Arc::clone(&self.workflow)))
+            }
+            Err(refusal) => Err(Error::refused(run, refusal)),
+        }
+    }
+
+    /// A stream of what happens to the run, from its beginning to its end.
+    pub fn watch(&self) -> Watch {
+        Watch::new(self.client.clone(), self.id)
+    }
+
+    async fn load(&self) -> Result<RunImage, Error> {
+        self.client.hub.store.load(self.id).await?.ok_or(Error::UnknownRun(self.id))
+    }
+}
+
+impl<O: DeserializeOwned> Run<O> {
+    fn finish(&self, end: &End) -> Result<O, Error> {
+        let hub = &self.client.hub;
+        let error =
+            |verdict| Error::Run(RunError { run: self.id, workflow: self.workflow.to_string(), verdict });
+        if end.state != RunState::Completed {
+            return Err(match verdict_of(&self.client, end)? {
+                Some(verdict) => error(verdict),
+                None => Error::AlreadyEnded { run: self.id, state: end.state },
+            });
+        }
+        let what = format!("the output of run {} ({})", self.id, self.workflow);
+        let Some(kept) = end.output.clone() else {
+            // A workflow without an output task gives nothing, which some types can express.
+            return serde_json::from_str("null").map_err(|_| error(Verdict::Completed));
+        };
+        let json = hub.read(&what, kept)?;
+        serde_json::from_slice(&json).map_err(|why| Error::Decode { what, why: why.to_string() })
+    }
+
+    /// Asks the store whether the run has ended already.
+    fn ask(&self) -> Asking {
+        let (store, id) = (Arc::clone(&self.client.hub.store), self.id);
+        Box::pin(async move {
+            match store.load(id).await? {
+                None => Err(Error::UnknownRun(id)),
+                Some(image) => Ok(match image.standing.place {
+                    Place::Ended(end) => Some(end),
+                    _ => None,
+                }),
+            }
+        })
+    }
+}
+
+/// Why a run ended, as it was recorded.
+pub(crate) fn verdict_of(client: &Client, end: &End) -> Result<Option<Verdict>, Error> {
+    let Some(kept) = end.failure.clone() else { return Ok(None) };
+    let json = client.hub.read("why the run ended", kept)?;
+    let decode =
+        |why: serde_json::Error| Error::Decode { what: "why the run ended".into(), why: why.to_string() };
+    serde_json::from_slice(&json).map(Some).map_err(decode)
+}
+
+impl<O: DeserializeOwned> Future for Run<O> {
+    type Output = Result<O, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if this.waiter.is_none() {
+            this.waiter = Some(this.client.hub.waiters.register(this.id));
+            this.asking = Some(this.ask());
+        }
+        if let Some(asking) = &mut this.asking
+            && let Poll::Ready(answer) = asking.as_mut().poll(cx)
+        {
+            this.asking = None;
+            match answer {
+                Ok(Some(end)) => return Poll::Ready(this.finish(&end)),
+                // A store that is out of reach for a moment is asked again by the watcher.
+                Ok(None) | Err(Error::Unavailable(_)) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        let Some(waiter) = &mut this.waiter else { return Poll::Pending };
+        match Pin::new(&mut waiter.receiver).poll(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(end)) => Poll::Ready(this.finish(&end)),
+            Poll::Ready(Err(_)) => Poll::Ready(Err(Error::Stopped)),
+        }
+    }
+}
+
+impl<O> fmt::Debug for Run<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("id", &self.id).field("workflow", &self.workflow).finish_non_exhaustive()
+    }
+}

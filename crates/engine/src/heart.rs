@@ -1,0 +1,311 @@
+//! The lease: heartbeats, judging other nodes, and starting afresh when this one was fenced.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use windlass_core::{NodeId, Time};
+use windlass_store::{Death, Heartbeat, NewNode, NodeRow, StoreError};
+
+use crate::{Error, clock::awake_or_not, metric, node::Node, run_loop::Mail};
+
+/// How many runs one transaction of a sweep releases: others write in between.
+const SWEEP: usize = 500;
+/// How often the lease and the attempts are looked at, at least.
+const LOOK: Duration = Duration::from_secs(1);
+/// For how long the user's threads may all be busy before somebody is told.
+const STUCK: Duration = Duration::from_secs(5);
+
+/// Keeps this node's lease, and takes over from nodes that have lost theirs.
+///
+/// Woken by the next heartbeat, by the instant at which another node's lease runs out, by word that a
+/// process is gone, and by the loss of this node's own lease.
+pub(crate) struct Heart {
+    node: Arc<Node>,
+    /// The name that this process last had.
+    id: Option<NodeId>,
+    /// When the last heartbeat was answered, on a clock that counts suspend.
+    answered: i64,
+    /// The heartbeats since the view of the others was last interrupted.
+    seen: u32,
+    /// When the last view was taken, by the store's clock.
+    last_view: Option<Time>,
+    next_beat: Instant,
+    others: Vec<NodeRow>,
+    /// Whether the user's threads took up the last thing they were given.
+    alive: Arc<AtomicBool>,
+    probed: Instant,
+    stuck: bool,
+}
+
+impl Heart {
+    /// Joins, and returns with the first lease.
+    pub(crate) async fn start(node: Arc<Node>) -> Result<Self, Error> {
+        let now = Instant::now();
+        let mut heart = Self {
+            node,
+            id: None,
+            answered: awake_or_not(),
+            seen: 0,
+            last_view: None,
+            next_beat: now,
+            others: Vec::new(),
+            alive: Arc::new(AtomicBool::new(true)),
+            probed: now,
+            stuck: false,
+        };
+        heart.join().await?;
+        heart.beat().await?;
+        Ok(heart)
+    }
+
+    async fn join(&mut self) -> Result<(), Error> {
+        let options = &self.node.options;
+        let id = NodeId::new();
+        let new = NewNode {
+            id,
+            name: options.name.clone(),
+            version: options.version.clone(),
+            queues: options.queues.keys().map(ToString::to_string).collect(),
+            stale_after: options.stale_after,
+        };
+        let joined = self.node.hub.store.join(new).await?;
+        self.node.hub.clock.follow(joined.now);
+        self.answered = self.lease_clock();
+        self.seen = 0;
+        self.last_view = None;
+        self.id = Some(id);
+        self.node.hub.identity.assume(id);
+        tracing::info!(node = %id, name = self.node.options.name.as_deref(), "the engine joined");
+        if !joined.fenced.is_empty() {
+            tracing::info!(predecessors = joined.fenced.len(), "predecessors of the same name were fenced");
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn run(mut self) {
+        let node = Arc::clone(&self.node);
+        let mut hints = node.hub.store.hints();
+        loop {
+            let Some(id) = node.id() else {
+                self.start_afresh().await;
+                if node.hub.closed.is_cancelled() {
+                    return;
+                }
+                continue;
+            };
+            let wake = self.next_beat.min(Instant::now() + LOOK).min(self.next_expiry());
+            tokio::select! {
+                () = sleep_until(wake) => {}
+                () = node.hub.identity.lost(Some(id)) => continue,
+                () = node.hub.closed.cancelled() => return,
+                hint = hints.recv() => match hint {
+                    Ok(windlass_store::Hint::Gone(gone)) if gone != id => self.next_beat = Instant::now(),
+                    // Changes are the watcher's business, and a missed word is made up for by a heartbeat.
+                    _ => continue,
+                },
+            }
+            self.watch_lease(id);
+            self.probe();
+            node.watchdog.report(node.hub.clock.now());
+            if Instant::now() >= self.next_beat.min(self.next_expiry()) {
+                self.beat_within_lease(id).await;
+            }
+        }
+    }
+
+    /// The time by which a lease is measured. Under virtual time there is no suspend.
+    fn lease_clock(&self) -> i64 {
+        if self.node.options.virtual_time { self.node.hub.clock.now().0 } else { awake_or_not() }
+    }
+
+    fn lease_left(&self) -> Duration {
+        let used = Duration::from_micros(u64::try_from(self.lease_clock() - self.answered).unwrap_or(0));
+        self.node.options.lease().saturating_sub(used)
+    }
+
+    /// Stops acting before others may declare this node dead.
+    fn watch_lease(&self, id: NodeId) {
+        if self.lease_left().is_zero() {
+            tracing::error!(node = %id, "no heartbeat was answered for the length of the lease; what runs is cancelled");
+            self.node.hub.identity.lose(Some(id));
+        }
+    }
+
+    async fn beat_within_lease(&mut self, id: NodeId) {
+        let left = self.lease_left();
+        match timeout(left, self.beat()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the heartbeat failed");
+                self.next_beat = Instant::now() + (self.node.options.heartbeat / 5).min(LOOK);
+            }
+            Err(_) => self.watch_lease(id),
+        }
+    }
+
+    /// Says that this node lives, and looks after the others.
+    async fn beat(&mut self) -> Result<(), Error> {
+        let Some(id) = self.node.id() else { return Ok(()) };
+        let sent = self.lease_clock();
+        let running = u32::try_from(self.node.held()).unwrap_or(u32::MAX);
+        let beat = match self.node.hub.store.heartbeat(id, running).await {
+            Ok(beat) => beat,
+            Err(StoreError::Fenced) => {
+                self.node.hub.identity.lose(Some(id));
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.answered = sent;
+        self.node.hub.clock.follow(beat.now);
+        self.next_beat = Instant::now() + self.node.options.heartbeat;
+        self.note_view(beat.now);
+        let Heartbeat { now, others, gone, inbox } = beat;
+        self.others = others;
+        self.node.deliver(inbox);
+        self.judge(id, now, &gone.into_iter().collect()).await
+    }
+
+    /// After an outage every node looks stale to every other, so a view that was interrupted judges nobody
+    /// for two heartbeats.
+    fn note_view(&mut self, now: Time) {
+        let gap = self.last_view.map_or(Duration::ZERO, |last| now.since(last));
+        let interrupted =
+            gap > self.node.options.heartbeat * 2 || self.last_view.is_some_and(|last| now < last);
+        self.seen = if interrupted { 0 } else { self.seen + 1 };
+        self.last_view = Some(now);
+    }
+
+    fn may_judge(&self) -> bool {
+        self.seen > 2
+    }
+
+    /// When the first of the others may be declared dead.
+    fn next_expiry(&self) -> Instant {
+        let far = Instant::now() + crate::run_loop::FOREVER;
+        if !self.may_judge() {
+            return far;
+        }
+        let first = self
+            .others
+            .iter()
+            .filter(|other| !other.dead)
+            .map(|other| other.heartbeat_at + other.stale_after);
+        first.min().map_or(far, |at| self.node.hub.clock.instant(at + Duration::from_millis(1)))
+    }
+
+    async fn judge(&mut self, id: NodeId, now: Time, gone: &HashSet<NodeId>) -> Result<(), Error> {
+        let mut dead = self.others.iter().any(|other| other.dead);
+        for other in self.others.iter().filter(|other| !other.dead) {
+            let stale = now.since(other.heartbeat_at) > other.stale_after;
+            let why = match (gone.contains(&other.id), stale && self.may_judge()) {
+                (true, _) => Death::Gone,
+                (false, true) => Death::Stale,
+                (false, false) => continue,
+            };
+            if self.node.hub.store.declare_dead(id, other.id, why).await? {
+                tracing::warn!(node = %other.id, name = other.name.as_deref(), pid = other.pid, ?why, "a node is dead");
+                dead = true;
+            }
+        }
+        // What is not there any more needs no watching.
+        self.others.retain(|other| !other.dead && !gone.contains(&other.id));
+        if dead { self.sweep(id).await } else { Ok(()) }
+    }
+
+    async fn sweep(&self, id: NodeId) -> Result<(), Error> {
+        loop {
+            let swept = self.node.hub.store.sweep(id, SWEEP).await?;
+            if swept.released > 0 {
+                metric::runs_recovered(swept.released);
+                tracing::info!(runs = swept.released, "runs of dead nodes may be claimed");
+                self.node.claim.notify_one();
+            }
+            if !swept.more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// This process may not act under its old name any more: it drops everything, and joins under a new one.
+    async fn start_afresh(&mut self) {
+        metric::fenced();
+        self.node.tell_all(|| Mail::Vanish);
+        self.wait_for_silence().await;
+        self.node.forget_all();
+        self.part().await;
+        let mut pause = Duration::from_millis(50);
+        while !self.node.hub.closed.is_cancelled() {
+            match self.join().await {
+                Ok(()) => {
+                    self.next_beat = Instant::now();
+                    self.node.claim.notify_one();
+                    return;
+                }
+                Err(error) => tracing::warn!(%error, "the engine cannot join; trying again"),
+            }
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = self.node.hub.closed.cancelled() => return,
+            }
+            pause = (pause * 2).min(Duration::from_secs(2));
+        }
+    }
+
+    /// Gives back what the old name still holds, if it was not declared dead: nobody needs to wait for it.
+    async fn part(&mut self) {
+        let Some(old) = self.id.take() else { return };
+        match timeout(LOOK, self.node.hub.store.leave(old)).await {
+            Ok(Ok(()) | Err(StoreError::Fenced)) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the old name could not be given up; its lease will run out")
+            }
+            Err(_) => tracing::warn!("the old name could not be given up in time; its lease will run out"),
+        }
+    }
+
+    /// Waits until the dropped futures are gone; code that does not yield cannot be waited for.
+    async fn wait_for_silence(&self) {
+        let node = &self.node;
+        let silent = async {
+            while node.held() > 0 {
+                let released = node.released.notified();
+                if node.held() == 0 {
+                    break;
+                }
+                released.await;
+            }
+        };
+        let patience = node.options.cancel_grace;
+        if timeout(patience, silent).await.is_err() {
+            tracing::error!(
+                runs = node.held(),
+                "some attempts do not yield, and go on although the lease is lost"
+            );
+        }
+    }
+
+    /// Finds out whether the user's threads still take anything up.
+    fn probe(&mut self) {
+        if self.alive.swap(false, Ordering::AcqRel) {
+            self.probed = Instant::now();
+            self.stuck = false;
+            let alive = Arc::clone(&self.alive);
+            self.node.user.spawn(async move { alive.store(true, Ordering::Release) });
+        } else if self.probed.elapsed() > STUCK && !self.stuck {
+            self.stuck = true;
+            tracing::error!(
+                busy_for = ?self.probed.elapsed(),
+                "no thread of the program's runtime takes up new work: code that does not yield, or blocks, holds them \
+                 all; make such tasks plain functions (they run on the blocking pool) or yield in them"
+            );
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The way to the store, shared by whoever uses it in this process.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tokio::{runtime::Handle, sync::Notify};
+use tokio_util::sync::CancellationToken;
+use windlass_core::RunId;
+use windlass_store::{End, Store};
+
+use crate::{
+    Codec, Error, backroom::Backroom, clock::Clock, committer::Committer, identity::Identity,
+    waiters::Waiters,
+};
+
+/// The largest payload that is kept unless the engine says otherwise.
+pub(crate) const PAYLOAD_LIMIT: usize = 4 << 20;
+
+/// The way to the store: the committer, the clock, and those who wait.
+pub(crate) struct Hub {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) codec: Arc<dyn Codec>,
+    pub(crate) payload_limit: usize,
+    pub(crate) clock: Clock,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) committer: Committer,
+    pub(crate) waiters: Arc<Waiters>,
+    pub(crate) backroom: Backroom,
+    /// The safety net: how often to look without a hint.
+    pub(crate) poll: Duration,
+    /// Set when nothing more may be asked.
+    pub(crate) closed: CancellationToken,
+    /// Woken by every change that this process hears of, for those who watch runs.
+    pub(crate) changed: Notify,
+}
+
+impl Hub {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        codec: Arc<dyn Codec>,
+        payload_limit: usize,
+        poll: Duration,
+        identity: Identity,
+        backroom: Backroom,
+    ) -> Arc<Self> {
+        let identity = Arc::new(identity);
+        let hub = Arc::new(Self {
+            store,
+            codec,
+            payload_limit,
+            clock: Clock::new(),
+            committer: Committer::new(Arc::clone(&identity), Handle::current()),
+            identity,
+            waiters: Arc::default(),
+            backroom,
+            poll,
+            closed: CancellationToken::new(),
+            changed: Notify::new(),
+        });
+        let committer = Arc::clone(&hub);
+        hub.backroom.spawn(async move {
+            let (store, closed) = (Arc::clone(&committer.store), committer.closed.clone());
+            committer.committer.run(store, closed, &committer.changed).await;
+        });
+        hub
+    }
+
+    /// What the store keeps for this JSON.
+    pub(crate) fn keep(&self, what: &str, json: Bytes) -> Result<Bytes, Error> {
+        let (size, limit) = (json.len(), self.payload_limit);
+        if size > limit {
+            return Err(Error::PayloadTooLarge { what: what.to_owned(), size, limit });
+        }
+        self.codec.encode(json).map_err(|why| Error::Encode { what: what.to_owned(), why: why.to_string() })
+    }
+
+    /// The JSON that the store kept.
+    pub(crate) fn read(&self, what: &str, kept: Bytes) -> Result<Bytes, Error> {
+        self.codec.decode(kept).map_err(|why| Error::Decode { what: what.to_owned(), why: why.to_string() })
+    }
+
+    /// Tells those who wait for the end of a run.
+    pub(crate) fn ended(&self, run: RunId, end: impl FnOnce() -> End) {
+        self.waiters.wake(run, end);
+        self.changed.notify_waiters();
+    }
+
+    /// Somebody watches runs, until the answer is dropped: from now on every commit wakes them.
+    pub(crate) fn watching(&self) -> Watching<'_> {
+        self.committer.watchers.fetch_add(1, Ordering::Relaxed);
+        Watching(self)
+    }
+
+    /// Asks the store for the ends of the runs that somebody waits for.
+    pub(crate) async fn look_for_ends(&self) -> Result<(), Error> {
+        let runs = self.waiters.runs();
+        // The store answers for a bounded number at a time.
+        for portion in runs.chunks(500) {
+            for (run, end) in self.store.ends(portion.to_vec()).await? {
+                self.waiters.wake(run, || end);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Somebody who watches runs.
+pub(crate) struct Watching<'a>(&'a Hub);
+
+impl Drop for Watching<'_> {
+    fn drop(&mut self) {
+        self.0.committer.watchers.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,71 @@
+//! A durable workflow engine that lives inside your program.
+
+#[doc(hidden)]
+#[path = "macro_support.rs"]
+pub mod __macro;
+mod attempt;
+mod authoring;
+mod backroom;
+mod claimer;
+mod client;
+mod clock;
+mod codec;
+mod committer;
+mod cx;
+mod engine;
+mod error;
+mod handle;
+mod heart;
+mod hub;
+mod identity;
+mod metric;
+mod node;
+mod options;
+mod order;
+mod outputs;
+mod run_loop;
+mod runs;
+mod settings;
+mod slots;
+mod start;
+mod status;
+mod stores;
+mod take_up;
+mod waiters;
+mod watch;
+mod watchdog;
+mod watcher;
+
+pub use authoring::*;
+pub use client::Client;
+pub use codec::{Codec, CodecError, Compressed};
+pub use cx::{Condition, Cx};
+pub use engine::{Engine, EngineBuilder};
+pub use error::{Error, RunError};
+pub use handle::{Cancelled, Run};
+pub use jiff;
+pub use runs::{Bulk, Runs};
+pub use settings::{var, var_or};
+pub use start::{BulkStart, Start};
+pub use status::{AttemptStatus, RunStatus, TaskStatus};
+pub use watch::{Update, Watch};
+pub use watchdog::Overdue;
+pub use windlass_core::{
+    Changes, Context, ContextError, Failure, FailureKind, Retry, Rule, RunId, RunState, Skip, StepKind,
+    TaskState, Time, Verdict,
+};
+#[cfg(feature = "macros")]
+pub use windlass_macros::{task, test, workflow};
+pub use windlass_store as store;
+
+/// What task bodies return: the user's value, or why there is none.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// What a program that defines and runs workflows usually needs.
+pub mod prelude {
+    pub use crate::{
+        Client, Context, Cx, Engine, Failure, Outcome, Res, Result, Retry, Rule, Run, Task, TaskCx, Workflow,
+    };
+    #[cfg(feature = "macros")]
+    pub use windlass_macros::{task, workflow};
+}

@@ -1,0 +1,207 @@
+//! This process as one that runs workflows.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicUsize, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, mpsc::UnboundedSender},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use windlass_core::{ClaimId, Failure, NodeId, Plan, RunId, Time};
+use windlass_store::{DefinitionId, InboxRow};
+
+use crate::{
+    AnyWorkflow, Cx, Resources, hub::Hub, metric, options::Options, run_loop::Mail, slots::Slots,
+    watchdog::Watchdog,
+};
+
+/// A workflow that this node has the code of.
+pub(crate) struct Registered {
+    pub(crate) workflow: AnyWorkflow,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) definition: DefinitionId,
+}
+
+/// Decides, in tests, which attempts fail on purpose.
+pub(crate) type Saboteur = Arc<dyn Fn(&Cx) -> Option<Failure> + Send + Sync>;
+
+/// What the services and run loops of one engine share.
+pub(crate) struct Node {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) options: Options,
+    pub(crate) registry: HashMap<Arc<str>, Arc<Registered>>,
+    pub(crate) resources: Arc<Resources>,
+    pub(crate) slots: Slots,
+    /// Where user code runs.
+    pub(crate) user: Handle,
+    pub(crate) watchdog: Watchdog,
+    pub(crate) saboteur: Option<Saboteur>,
+    runs: Mutex<HashMap<RunId, Held>>,
+    /// Runs that are held or about to be.
+    reserved: AtomicUsize,
+    /// When the next waiting run is due, as far as this node knows.
+    next_due: AtomicI64,
+    pub(crate) claim: Notify,
+    /// Woken whenever a run is given up or an attempt ends for good.
+    pub(crate) released: Notify,
+    /// Set when nothing new may be claimed or started.
+    pub(crate) stopping: CancellationToken,
+    /// The run loops and attempts that exist.
+    pub(crate) work: TaskTracker,
+    /// The blocking attempts that exist.
+    pub(crate) blocking: TaskTracker,
+}
+
+/// A run that this node holds.
+struct Held {
+    claim: ClaimId,
+    mailbox: UnboundedSender<Mail>,
+}
+
+impl Node {
+    pub(crate) fn new(
+        hub: Arc<Hub>,
+        options: Options,
+        registry: HashMap<Arc<str>, Arc<Registered>>,
+        resources: Arc<Resources>,
+        saboteur: Option<Saboteur>,
+    ) -> Arc<Self> {
+        let slots = Slots::new(&options.queues, options.slots);
+        Arc::new(Self {
+            hub,
+            options,
+            registry,
+            resources,
+            slots,
+            user: Handle::current(),
+            watchdog: Watchdog::default(),
+            saboteur,
+            runs: Mutex::default(),
+            reserved: AtomicUsize::new(0),
+            next_due: AtomicI64::new(i64::MIN),
+            claim: Notify::new(),
+            released: Notify::new(),
+            stopping: CancellationToken::new(),
+            work: TaskTracker::new(),
+            blocking: TaskTracker::new(),
+        })
+    }
+
+    /// The failure that a test planned for this attempt.
+    pub(crate) fn planned_failure(&self, cx: &Cx) -> Option<Failure> {
+        self.saboteur.as_ref().and_then(|saboteur| saboteur(cx))
+    }
+
+    /// Takes room for up to `wanted` runs; answers for how many there is.
+    pub(crate) fn reserve(&self, wanted: usize) -> usize {
+        let mut granted = 0;
+        let grant = |reserved: usize| {
+            granted = wanted.min(self.options.max_runs.saturating_sub(reserved));
+            (granted > 0).then_some(reserved + granted)
+        };
+        let taken = self.reserved.fetch_update(Ordering::AcqRel, Ordering::Acquire, grant).is_ok();
+        if taken { granted } else { 0 }
+    }
+
+    /// Gives back room that was not used.
+    pub(crate) fn unreserve(&self, runs: usize) {
+        if runs == 0 {
+            return;
+        }
+        let before = self.reserved.fetch_sub(runs, Ordering::AcqRel);
+        // Whoever was told that the node is full looks again when there is a quarter of its room, so that a
+        // backlog is taken in portions rather than one by one.
+        let free = self.options.max_runs.saturating_sub(before);
+        let portion = (self.options.max_runs / 4).max(1);
+        if free < portion && free + runs >= portion || before == runs {
+            self.claim.notify_one();
+        }
+    }
+
+    pub(crate) fn held(&self) -> usize {
+        self.runs.lock().len()
+    }
+
+    /// Notes that a run is held. Its room was reserved before.
+    pub(crate) fn hold(&self, run: RunId, claim: ClaimId, mailbox: UnboundedSender<Mail>) {
+        let mut runs = self.runs.lock();
+        runs.insert(run, Held { claim, mailbox });
+        metric::runs_held(runs.len());
+    }
+
+    /// Notes that a run is not held any more under this claim.
+    pub(crate) fn release(&self, run: RunId, claim: ClaimId) {
+        let mut runs = self.runs.lock();
+        if runs.get(&run).is_some_and(|held| held.claim == claim) {
+            runs.remove(&run);
+            metric::runs_held(runs.len());
+            drop(runs);
+            self.unreserve(1);
+            self.released.notify_waiters();
+        }
+    }
+
+    /// Tells every run something.
+    pub(crate) fn tell_all(&self, mail: impl Fn() -> Mail) {
+        for held in self.runs.lock().values() {
+            // A loop that has just ended needs no telling.
+            held.mailbox.send(mail()).ok();
+        }
+    }
+
+    /// Tells one run something; `None` when it is not held here.
+    pub(crate) fn tell(&self, run: RunId, mail: Mail) -> Option<()> {
+        self.runs.lock().get(&run)?.mailbox.send(mail).ok()
+    }
+
+    /// Hands inbox rows to the runs they are for.
+    pub(crate) fn deliver(&self, rows: Vec<InboxRow>) {
+        let runs = self.runs.lock();
+        for row in rows {
+            if let Some(held) = runs.get(&row.run) {
+                held.mailbox.send(Mail::Inbox(row)).ok();
+            }
+        }
+    }
+
+    pub(crate) fn holds(&self, run: RunId) -> bool {
+        self.runs.lock().contains_key(&run)
+    }
+
+    /// Forgets every run: the node was fenced, and the loops are gone.
+    pub(crate) fn forget_all(&self) {
+        let forgotten = self.runs.lock().drain().count();
+        self.unreserve(forgotten);
+        self.released.notify_waiters();
+    }
+
+    /// A run was parked until this time.
+    pub(crate) fn due(&self, at: Option<Time>) {
+        let Some(at) = at else { return };
+        if self.next_due.fetch_min(at.0, Ordering::AcqRel) > at.0 {
+            self.claim.notify_one();
+        }
+    }
+
+    pub(crate) fn next_due(&self) -> Time {
+        Time(self.next_due.load(Ordering::Acquire))
+    }
+
+    /// Forgets when the next run is due, just before the store is asked. Whatever is parked from here on
+    /// counts beside the store's answer.
+    pub(crate) fn forget_due(&self) {
+        self.next_due.store(i64::MAX, Ordering::Release);
+    }
+
+    /// The node that this process is right now.
+    pub(crate) fn id(&self) -> Option<NodeId> {
+        self.hub.identity.node()
+    }
+}

@@ -1,0 +1,31 @@
+//! Orders, as they travel through a run's inbox.
+
+use bytes::Bytes;
+use windlass_core::Order;
+use windlass_store::{InboxRow, NewMessage};
+
+pub(crate) const CANCEL: &str = "!cancel";
+pub(crate) const PAUSE: &str = "!pause";
+pub(crate) const RESUME: &str = "!resume";
+pub(crate) const TERMINATE: &str = "!terminate";
+
+pub(crate) fn encode(order: &Order) -> NewMessage {
+    let (topic, reason) = match order {
+        Order::Cancel { reason } => (CANCEL, reason.as_str()),
+        Order::Pause => (PAUSE, ""),
+        Order::Resume => (RESUME, ""),
+        Order::Terminate { reason } => (TERMINATE, reason.as_str()),
+    };
+    NewMessage { topic: topic.to_owned(), body: Bytes::copy_from_slice(reason.as_bytes()), key: None }
+}
+
+pub(crate) fn decode(row: &InboxRow) -> Option<Order> {
+    let reason = String::from_utf8_lossy(&row.body).into_owned();
+    Some(match row.topic.as_str() {
+        CANCEL => Order::Cancel { reason },
+        PAUSE => Order::Pause,
+        RESUME => Order::Resume,
+        TERMINATE => Order::Terminate { reason },
+        _ => return None,
+    })
+}

@@ -1,0 +1,219 @@
+//! Finding runs, and acting on many at once.
+
+use std::{future::Future, sync::Arc};
+
+use windlass_core::{RunId, RunState, Time};
+use windlass_store::{Page, Query, RunSummary};
+
+use crate::{Cancelled, Client, Error, Run};
+
+/// How many runs a bulk action takes at a time.
+const PORTION: usize = 200;
+
+/// A search for runs: conditions that must all hold, and what to do with those found.
+#[derive(Clone, Debug)]
+#[must_use = "a search does nothing until it is listed or acted on"]
+pub struct Runs {
+    client: Client,
+    query: Query,
+}
+
+/// What a bulk action did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bulk {
+    /// Runs that the action was done to.
+    pub done: usize,
+    /// Runs that had moved on meanwhile, so that it was not.
+    pub passed_over: usize,
+}
+
+impl Runs {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, query: Query::default() }
+    }
+
+    /// Only runs of this workflow.
+    pub fn workflow(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.query.workflow = Some(name.into());
+        self
+    }
+
+    /// Only runs in this state. May be given several times: any of them.
+    pub fn state(mut self, state: RunState) -> Self {
+        self.query.states.push(state);
+        self
+    }
+
+    /// Only failed runs.
+    pub fn failed(self) -> Self {
+        self.state(RunState::Failed)
+    }
+
+    /// Only completed runs.
+    pub fn completed(self) -> Self {
+        self.state(RunState::Completed)
+    }
+
+    /// Only pending runs.
+    pub fn pending(self) -> Self {
+        self.state(RunState::Pending)
+    }
+
+    /// Only runs that are held by a node.
+    pub fn running(self) -> Self {
+        self.state(RunState::Running)
+    }
+
+    /// Only runs that have not ended.
+    pub fn live(self) -> Self {
+        let live = RunState::ALL.into_iter().filter(|state| !state.is_terminal());
+        live.fold(self, Self::state)
+    }
+
+    /// Only runs of this queue.
+    pub fn queue(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.query.queue = Some(name.into());
+        self
+    }
+
+    /// Only runs with this tag.
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.query.tag = Some(tag.into());
+        self
+    }
+
+    /// Only runs that were started under this key.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.query.key = Some(key.into());
+        self
+    }
+
+    /// Only runs created at this time or after it.
+    pub fn since(mut self, at: impl Into<Time>) -> Self {
+        self.query.since = Some(at.into());
+        self
+    }
+
+    /// Only runs created before this time.
+    pub fn until(mut self, at: impl Into<Time>) -> Self {
+        self.query.until = Some(at.into());
+        self
+    }
+
+    /// How many runs a page has. Default: 100.
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.query.limit = limit;
+        self
+    }
+
+    /// The page after the one that ended with this run. Runs that are started meanwhile do not shift it.
+    pub fn after(mut self, last: RunId) -> Self {
+        self.query.after = Some(last);
+        self
+    }
+
+    /// The newest runs that fit, newest first.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be asked.
+    pub async fn list(&self) -> Result<Vec<RunSummary>, Error> {
+        Ok(self.page().await?.runs)
+    }
+
+    /// The same, with word of whether more follow.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be asked.
+    pub async fn page(&self) -> Result<Page, Error> {
+        Ok(self.client.hub.store.find(self.query.clone()).await?)
+    }
+
+    /// Cancels every run that fits and has not ended.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be asked. What was done until then stays done.
+    pub async fn cancel_all(self, reason: impl AsRef<str>) -> Result<Bulk, Error> {
+        let reason = reason.as_ref();
+        let open = self.only(|state| !state.is_terminal());
+        open.each(|run| async move { Ok(run.cancel(reason).await? == Cancelled::Requested) }).await
+    }
+
+    /// Pauses every run that fits and has not ended.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be asked. What was done until then stays done.
+    pub async fn pause_all(self) -> Result<Bulk, Error> {
+        self.only(|state| !state.is_terminal()).each(|run| async move { done(run.pause().await) }).await
+    }
+
+    /// Resumes every paused run that fits.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be asked. What was done until then stays done.
+    pub async fn resume_all(self) -> Result<Bulk, Error> {
+        self.only(|state| !state.is_terminal()).each(|run| async move { done(run.resume().await) }).await
+    }
+
+    /// Retries every run that fits and failed, was cancelled or was abandoned.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be asked. What was done until then stays done.
+    pub async fn retry_all(self) -> Result<Bulk, Error> {
+        let ended = self.only(|state| state.is_terminal() && state != RunState::Completed);
+        ended.each(|mut run| async move { done(run.retry().await) }).await
+    }
+
+    /// Narrows the search to the states that an action makes sense for.
+    fn only(mut self, fits: impl Fn(RunState) -> bool) -> Self {
+        let wanted = std::mem::take(&mut self.query.states);
+        let any = wanted.is_empty();
+        let states =
+            RunState::ALL.into_iter().filter(|state| fits(*state) && (any || wanted.contains(state)));
+        self.query.states = states.collect();
+        self
+    }
+
+    /// Does something to every run that fits, a portion at a time, newest first.
+    async fn each<F, A>(mut self, act: F) -> Result<Bulk, Error>
+    where
+        F: Fn(Run<serde_json::Value>) -> A,
+        A: Future<Output = Result<bool, Error>>,
+    {
+        let mut bulk = Bulk::default();
+        if self.query.states.is_empty() {
+            // No state is left that both the search and the action allow.
+            return Ok(bulk);
+        }
+        self.query.limit = PORTION;
+        loop {
+            let page = self.page().await?;
+            for found in &page.runs {
+                let run = Run::new(self.client.clone(), found.id, Arc::clone(&found.workflow));
+                if act(run).await? {
+                    bulk.done += 1;
+                } else {
+                    bulk.passed_over += 1;
+                }
+            }
+            match page.runs.last() {
+                Some(last) if page.more => self.query.after = Some(last.id),
+                _ => return Ok(bulk),
+            }
+        }
+    }
+}
+
+/// Whether an action was done; a run that has moved on is no error.
+fn done(answer: Result<(), Error>) -> Result<bool, Error> {
+    match answer {
+        Ok(()) => Ok(true),
+        Err(Error::AlreadyEnded { .. } | Error::NotRetryable { .. } | Error::UnknownRun(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,542 @@
+//! Starting runs.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, LazyLock},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use tokio::sync::oneshot;
+use windlass_core::{ClaimId, Failure, NodeId, RunId, Seed, Time, nearest};
+use windlass_store::{Act, KeyConflict, KeyLife, NewKey, NewRun, Owner, Refusal, StoreError, Unit, Written};
+
+use crate::{
+    AnyWorkflow, Client, Error, Run, Slot,
+    committer::{Fate, Lost, Reply},
+    metric,
+    node::{Node, Registered},
+    options::DEFAULT_QUEUE,
+    run_loop::{RunLoop, Subject},
+};
+
+/// How many runs one transaction of a bulk start writes.
+const BULK: usize = 1000;
+
+/// What a start asks for.
+pub(crate) struct Request {
+    workflow: Arc<str>,
+    timeout: Option<Duration>,
+    input: Result<Slot, Failure>,
+    settings: Settings,
+    deadline: Option<Duration>,
+}
+
+/// What a start may say beside workflow and input.
+#[derive(Clone, Default)]
+struct Settings {
+    key: Option<String>,
+    key_life: Option<Duration>,
+    or_existing: bool,
+    queue: Option<Arc<str>>,
+    priority: Option<u8>,
+    delay: Option<Duration>,
+    timeout: Option<Duration>,
+    tags: Vec<String>,
+    context: Option<Value>,
+    trace: Option<String>,
+}
+
+/// The priority of a run whose start does not name one: in the middle.
+const PRIORITY: u8 = 5;
+
+impl Request {
+    pub(crate) fn new<I: Serialize + Send + Sync + 'static>(workflow: AnyWorkflow, input: I) -> Self {
+        let definition = workflow.definition();
+        Self {
+            workflow: Arc::clone(&definition.name),
+            timeout: definition.timeout,
+            input: Slot::new(input),
+            settings: Settings::default(),
+            deadline: None,
+        }
+    }
+
+    pub(crate) fn by_name(workflow: &str, input: Value) -> Self {
+        Self {
+            workflow: workflow.into(),
+            timeout: None,
+            input: Slot::new(input),
+            settings: Settings::default(),
+            deadline: None,
+        }
+    }
+}
+
+/// A start on its way: a future that is ready when the run is durable.
+#[must_use = "a run is started by awaiting this"]
+pub struct Start<O> {
+    state: State<O>,
+}
+
+enum State<O> {
+    Asking(Option<Box<(Client, Request)>>),
+    Starting(Pin<Box<dyn Future<Output = Result<Run<O>, Error>> + Send>>),
+}
+
+impl<O> Start<O> {
+    pub(crate) fn new(client: Client, request: Request) -> Self {
+        Self { state: State::Asking(Some(Box::new((client, request)))) }
+    }
+
+    fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        if let State::Asking(Some(asked)) = &mut self.state {
+            change(&mut asked.1.settings);
+        }
+        self
+    }
+
+    /// A key that stands for the run within its workflow: starting it again under the same key answers with
+    /// the same run, for as long as the run's record is kept. The same key with another input is an error.
+    pub fn key(self, key: impl Into<String>) -> Self {
+        self.set(|settings| settings.key = Some(key.into()))
+    }
+
+    /// For how long the key stands for the run. Default: as long as the run's record is kept.
+    pub fn key_for(self, life: Duration) -> Self {
+        self.set(|settings| settings.key_life = Some(life))
+    }
+
+    /// Answers with the run that has the key even if its input is another.
+    pub fn or_existing(self) -> Self {
+        self.set(|settings| settings.or_existing = true)
+    }
+
+    /// The queue that the run waits in, and whose slots its tasks take. Default: `default`.
+    pub fn queue(self, queue: impl Into<Arc<str>>) -> Self {
+        self.set(|settings| settings.queue = Some(queue.into()))
+    }
+
+    /// From 0 (most urgent) to 9. Default: 5.
+    pub fn priority(self, priority: u8) -> Self {
+        self.set(|settings| settings.priority = Some(priority))
+    }
+
+    /// How long to wait before the run may begin.
+    pub fn delay(self, delay: Duration) -> Self {
+        self.set(|settings| settings.delay = Some(delay))
+    }
+
+    /// The longest that the run may take from the moment it might first run. Default: the workflow's.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.set(|settings| settings.timeout = Some(timeout))
+    }
+
+    /// A word to find the run by. May be given several times.
+    pub fn tag(self, tag: impl Into<String>) -> Self {
+        self.set(|settings| settings.tags.push(tag.into()))
+    }
+
+    /// What the run's context starts with: a JSON object.
+    pub fn context(self, context: Value) -> Self {
+        self.set(|settings| settings.context = Some(context))
+    }
+
+    /// The trace that the run belongs to, as a W3C `traceparent`.
+    pub fn trace(self, traceparent: impl Into<String>) -> Self {
+        self.set(|settings| settings.trace = Some(traceparent.into()))
+    }
+
+    /// How long to wait for the database. After that the answer is [`Error::Unknown`]: the run may or may
+    /// not exist. Default: as long as it takes.
+    pub fn within(mut self, deadline: Duration) -> Self {
+        if let State::Asking(Some(asked)) = &mut self.state {
+            asked.1.deadline = Some(deadline);
+        }
+        self
+    }
+}
+
+impl<O: Send + 'static> Future for Start<O> {
+    type Output = Result<Run<O>, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            match &mut self.state {
+                State::Starting(starting) => return starting.as_mut().poll(cx),
+                State::Asking(asked) => {
+                    let (client, request) = *asked.take().expect("a start is asked for once");
+                    self.state = State::Starting(Box::pin(begin(client, request)));
+                }
+            }
+        }
+    }
+}
+
+impl<O> std::fmt::Debug for Start<O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Start").finish_non_exhaustive()
+    }
+}
+
+async fn begin<O>(client: Client, request: Request) -> Result<Run<O>, Error> {
+    let run = RunId::new();
+    let (deadline, workflow) = (request.deadline, Arc::clone(&request.workflow));
+    let key = request.settings.key.clone();
+    let waiter = client.hub.waiters.register(run);
+    let fate = submit(&client, run, request).await?;
+    let fate = match deadline {
+        None => fate.await,
+        Some(deadline) => {
+            tokio::time::timeout(deadline, fate).await.map_err(|_| Error::Unknown { run_id: run })?
+        }
+    };
+    match fate {
+        Ok(Ok(Written::Existing { run: existing })) if existing != run => {
+            Ok(Run::new(client, existing, workflow))
+        }
+        Ok(Ok(_)) => {
+            metric::run_started(&workflow);
+            Ok(Run::waited_for(client, run, workflow, waiter))
+        }
+        Ok(Err(Lost::Refused(refusal))) => Err(refused(run, &workflow, key, refusal)),
+        Ok(Err(Lost::Failed(error))) => Err(error.into()),
+        Ok(Err(Lost::Fenced)) | Err(_) => Err(Error::Stopped),
+    }
+}
+
+fn refused(run: RunId, workflow: &str, key: Option<String>, refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::KeyTaken { run } => {
+            Error::KeyTaken { workflow: workflow.to_owned(), key: key.unwrap_or_default(), run }
+        }
+        other => Error::refused(run, other),
+    }
+}
+
+/// Hands the run to the committer. From here on it is started, whoever still waits for the answer.
+async fn submit(client: &Client, run: RunId, request: Request) -> Result<oneshot::Receiver<Fate>, Error> {
+    let hub = &client.hub;
+    if hub.closed.is_cancelled() {
+        return Err(Error::Stopped);
+    }
+    let registered = known(client, &request.workflow)?;
+    let input = request.input.map_err(input_error)?;
+    let mut new = new_run(client, &request.workflow, request.timeout, &input, &request.settings)?;
+    let seat = client.node.as_ref().zip(registered).and_then(|(node, known)| Seat::take(node, known, &new));
+    new.owner = seat.as_ref().map(|seat| Owner { claim: seat.claim, definition: seat.registered.definition });
+    let subject = NewSubject {
+        run,
+        queue: Arc::clone(&new.queue),
+        key: request.settings.key,
+        input,
+        context: object(request.settings.context)?,
+        timeout: new.timeout,
+    };
+    let (sender, fate) = oneshot::channel();
+    let local = client.node.clone();
+    let reply: Reply = Box::new(move |fate| {
+        match (seat, &fate) {
+            (Some(seat), Ok(Written::Started { at, owned: true })) => seat.occupy(subject, *at),
+            // Not ours to run directly: whatever room was reserved is given back.
+            (seat, Ok(Written::Started { .. })) => {
+                drop(seat);
+                if let Some(node) = local {
+                    node.claim.notify_one();
+                }
+            }
+            (seat, _) => drop(seat),
+        }
+        // Whoever stopped waiting does not want to know.
+        drop(sender.send(fate));
+    });
+    hub.committer.submit_for_caller(Unit { run, act: Act::Start(Box::new(new)) }, reply).await;
+    Ok(fate)
+}
+
+fn input_error(failure: Failure) -> Error {
+    Error::Encode { what: "the input".to_owned(), why: failure.to_string() }
+}
+
+/// The workflow as this engine knows it; `None` for a client.
+fn known(client: &Client, workflow: &Arc<str>) -> Result<Option<Arc<Registered>>, Error> {
+    let Some(node) = &client.node else { return Ok(None) };
+    match node.registry.get(workflow) {
+        Some(registered) => Ok(Some(Arc::clone(registered))),
+        None => Err(Error::UnknownWorkflow {
+            name: workflow.to_string(),
+            nearest: nearest(workflow, node.registry.keys().map(|name| &**name)).map(str::to_owned),
+        }),
+    }
+}
+
+fn new_run(
+    client: &Client,
+    workflow: &Arc<str>,
+    timeout: Option<Duration>,
+    input: &Slot,
+    settings: &Settings,
+) -> Result<NewRun, Error> {
+    let priority = settings.priority.unwrap_or(PRIORITY);
+    if priority > 9 {
+        return Err(Error::Invalid(format!(
+            "priority {priority} does not exist: 0 is the most urgent, 9 the least"
+        )));
+    }
+    let hub = &client.hub;
+    let context = match object(settings.context.clone())? {
+        map if map.is_empty() => None,
+        map => {
+            let encode =
+                |why: serde_json::Error| Error::Encode { what: "the context".into(), why: why.to_string() };
+            Some(hub.keep("the context", serde_json::to_vec(&map).map_err(encode)?.into())?)
+        }
+    };
+    let key = settings.key.as_ref().map(|key| NewKey {
+        key: key.clone(),
+        digest: digest(input.bytes()),
+        life: settings.key_life.map_or(KeyLife::Kept, KeyLife::For),
+        conflict: if settings.or_existing { KeyConflict::ReturnExisting } else { KeyConflict::Refuse },
+    });
+    Ok(NewRun {
+        workflow: Arc::clone(workflow),
+        queue: settings.queue.clone().unwrap_or_else(default_queue),
+        priority,
+        delay: settings.delay,
+        timeout: settings.timeout.or(timeout),
+        input: hub.keep("the input", input.bytes().clone())?,
+        context,
+        key,
+        tags: settings.tags.clone(),
+        forked_from: None,
+        trace: settings.trace.clone(),
+        steps: Vec::new(),
+        owner: None,
+    })
+}
+
+/// The default queue's name, without a new allocation for each run.
+fn default_queue() -> Arc<str> {
+    static NAME: LazyLock<Arc<str>> = LazyLock::new(|| DEFAULT_QUEUE.into());
+    Arc::clone(&NAME)
+}
+
+fn object(context: Option<Value>) -> Result<Map<String, Value>, Error> {
+    match context {
+        None => Ok(Map::new()),
+        Some(Value::Object(map)) => Ok(map),
+        Some(other) => Err(Error::Invalid(format!("the context must be a JSON object, not {other}"))),
+    }
+}
+
+fn digest(json: &[u8]) -> [u8; 16] {
+    let mut digest = [0; 16];
+    digest.copy_from_slice(&Sha256::digest(json)[..16]);
+    digest
+}
+
+/// Room on this node for a run that is being started.
+struct Seat {
+    node: Arc<Node>,
+    holder: NodeId,
+    claim: ClaimId,
+    registered: Arc<Registered>,
+    taken: bool,
+}
+
+/// What the node needs to know of the run besides.
+struct NewSubject {
+    run: RunId,
+    queue: Arc<str>,
+    key: Option<String>,
+    input: Slot,
+    context: Map<String, Value>,
+    timeout: Option<Duration>,
+}
+
+impl Seat {
+    /// Takes room, if this node would run the run at once.
+    fn take(node: &Arc<Node>, registered: Arc<Registered>, new: &NewRun) -> Option<Self> {
+        let here = new.delay.is_none()
+            && node.options.queues.contains_key(&new.queue)
+            && !node.stopping.is_cancelled();
+        let holder = node.id().filter(|_| here && node.reserve(1) == 1)?;
+        Some(Self { node: Arc::clone(node), holder, claim: ClaimId::new(), registered, taken: false })
+    }
+
+    /// Runs the run that has just been committed.
+    fn occupy(mut self, new: NewSubject, at: Time) {
+        self.taken = true;
+        let node = Arc::clone(&self.node);
+        let seed = Seed {
+            plan: Arc::clone(&self.registered.plan),
+            generation: 1,
+            recoveries: 0,
+            max_recoveries: node.options.max_recoveries,
+            opened_at: at,
+            timeout: new.timeout,
+            fan_limit: u32::try_from(node.options.slots).unwrap_or(u32::MAX),
+            context: new.context,
+            steps: Vec::new(),
+        };
+        let subject = Subject {
+            run: new.run,
+            claim: self.claim,
+            holder: self.holder,
+            generation: 1,
+            queue: new.queue,
+            key: new.key,
+            input: new.input,
+            registered: Arc::clone(&self.registered),
+        };
+        match RunLoop::fresh(Arc::clone(&node), subject, seed) {
+            Some(run_loop) => drop(node.work.spawn_on(run_loop.run(), &node.user)),
+            None => node.unreserve(1),
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if !self.taken {
+            self.node.unreserve(1);
+        }
+    }
+}
+
+/// Many starts on their way: a future that is ready when all of them are durable.
+#[must_use = "runs are started by awaiting this"]
+pub struct BulkStart<I> {
+    client: Client,
+    workflow: Arc<str>,
+    timeout: Option<Duration>,
+    inputs: Vec<I>,
+    settings: Settings,
+    key: Option<Box<dyn Fn(&I) -> String + Send>>,
+}
+
+impl<I: Serialize + Send + Sync + 'static> BulkStart<I> {
+    pub(crate) fn new(client: Client, workflow: AnyWorkflow, inputs: impl IntoIterator<Item = I>) -> Self {
+        let definition = workflow.definition();
+        Self {
+            client,
+            workflow: Arc::clone(&definition.name),
+            timeout: definition.timeout,
+            inputs: inputs.into_iter().collect(),
+            settings: Settings::default(),
+            key: None,
+        }
+    }
+
+    /// The key of each run, made from its input: see [`Start::key`].
+    pub fn key(mut self, key: impl Fn(&I) -> String + Send + 'static) -> Self {
+        self.key = Some(Box::new(key));
+        self
+    }
+
+    /// The queue of all of them. Default: `default`.
+    pub fn queue(mut self, queue: impl Into<Arc<str>>) -> Self {
+        self.settings.queue = Some(queue.into());
+        self
+    }
+
+    /// The priority of all of them, from 0 (most urgent) to 9. Default: 5.
+    pub fn priority(mut self, priority: u8) -> Self {
+        self.settings.priority = Some(priority);
+        self
+    }
+
+    /// How long they wait before they may begin.
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.settings.delay = Some(delay);
+        self
+    }
+
+    /// The longest that each may take.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.settings.timeout = Some(timeout);
+        self
+    }
+
+    /// A word to find all of them by. May be given several times.
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.settings.tags.push(tag.into());
+        self
+    }
+
+    async fn begin(self) -> Result<Vec<RunId>, Error> {
+        let Self { client, workflow, timeout, inputs, mut settings, key } = self;
+        known(&client, &workflow)?;
+        let mut ids = Vec::with_capacity(inputs.len());
+        let mut inputs = inputs.into_iter();
+        loop {
+            let mut units = Vec::new();
+            for input in inputs.by_ref().take(BULK) {
+                settings.key = key.as_ref().map(|key| key(&input));
+                let input = Slot::new(input).map_err(input_error)?;
+                let new = new_run(&client, &workflow, timeout, &input, &settings)?;
+                units.push(Unit { run: RunId::new(), act: Act::Start(Box::new(new)) });
+            }
+            if units.is_empty() {
+                return Ok(ids);
+            }
+            ids.extend(write_bulk(&client, &workflow, units).await?);
+        }
+    }
+}
+
+/// Writes one portion of a bulk start, again if the store was out of reach: ids and keys make that
+/// harmless.
+async fn write_bulk(client: &Client, workflow: &Arc<str>, units: Vec<Unit>) -> Result<Vec<RunId>, Error> {
+    let units = Arc::new(units);
+    let mut pause = Duration::from_millis(10);
+    let answers = loop {
+        match client.hub.store.commit(None, Arc::clone(&units)).await {
+            Ok(answers) => break answers,
+            Err(error) if error.is_temporary() && !client.hub.closed.is_cancelled() => {
+                tracing::warn!(runs = units.len(), %error, "a bulk start failed; trying again");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(1));
+            }
+            Err(StoreError::Closed) => return Err(Error::Stopped),
+            Err(error) => return Err(error.into()),
+        }
+    };
+    if let Some(node) = &client.node {
+        node.claim.notify_one();
+    }
+    let written = units.iter().zip(answers).map(|(unit, answer)| match answer {
+        Ok(Written::Existing { run }) => Ok(run),
+        Ok(_) => Ok(unit.run),
+        Err(refusal) => {
+            let key = match &unit.act {
+                Act::Start(new) => new.key.as_ref().map(|key| key.key.clone()),
+                _ => None,
+            };
+            Err(refused(unit.run, workflow, key, refusal))
+        }
+    });
+    written.collect()
+}
+
+impl<I: Serialize + Send + Sync + 'static> IntoFuture for BulkStart<I> {
+    type Output = Result<Vec<RunId>, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.begin())
+    }
+}
+
+impl<I> std::fmt::Debug for BulkStart<I> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BulkStart")
+            .field("workflow", &self.workflow)
+            .field("runs", &self.inputs.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,201 @@
+//! Taking up a run that was claimed: from its records to a run loop.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use windlass_core::{ClaimId, Detail, NodeId, Plan, Run, RunId, RunState, Seed, Step, StepKind, Verdict};
+use windlass_store::{Act, End, NewEnd, RunImage, StepRow, Unit, Wait};
+
+use crate::{
+    Error, Slot,
+    committer::Fate,
+    hub::Hub,
+    node::{Node, Registered},
+    order,
+    outputs::Outputs,
+    run_loop::{RunLoop, Subject},
+};
+
+/// Continues a claimed run, or blocks it with a reason that a person can act on.
+pub(crate) async fn take_up(node: Arc<Node>, holder: NodeId, claim: ClaimId, image: RunImage) {
+    let run = image.run.id;
+    let registered = node.registry.get(&image.run.workflow).cloned();
+    let Some(registered) = registered else {
+        // The claim named the workflows of this node.
+        tracing::error!(%run, workflow = %image.run.workflow, "a run was claimed whose workflow is not registered");
+        return block(&node, holder, claim, &image, None, "its workflow is not registered".to_owned());
+    };
+    match prepare(&node, holder, claim, &image, &registered).await {
+        Ok(run_loop) => run_loop.run().await,
+        Err(why) => block(&node, holder, claim, &image, Some(&registered), why),
+    }
+}
+
+async fn prepare(
+    node: &Arc<Node>,
+    holder: NodeId,
+    claim: ClaimId,
+    image: &RunImage,
+    registered: &Arc<Registered>,
+) -> Result<RunLoop, String> {
+    let hub = &node.hub;
+    check_version(hub, image, registered).await?;
+    let (seed, outputs) = seed(node, image, registered).map_err(|error| error.to_string())?;
+    let run = Run::new(seed).map_err(|divergence| divergence.to_string())?;
+    let input = hub.read("the run's input", image.run.input.clone()).map_err(|error| error.to_string())?;
+    let subject = Subject {
+        run: image.run.id,
+        claim,
+        holder,
+        generation: image.standing.generation,
+        queue: Arc::clone(&image.run.queue),
+        key: image.run.key.clone(),
+        input: Slot::from_bytes(input),
+        registered: Arc::clone(registered),
+    };
+    let mut saved = HashMap::new();
+    for row in &image.saved {
+        let value = hub.read("a saved value", row.value.clone()).map_err(|error| error.to_string())?;
+        saved.insert(Arc::clone(&row.step), Slot::from_bytes(value));
+    }
+    let mut run_loop = RunLoop::new(Arc::clone(node), subject, run, outputs).with_saved(saved);
+    run_loop.hear_all(image.inbox.clone());
+    Ok(run_loop)
+}
+
+/// A run goes on under changed code if every recorded task is still there with the same dependencies.
+async fn check_version(hub: &Hub, image: &RunImage, registered: &Registered) -> Result<(), String> {
+    let Some(recorded) = image.standing.definition.filter(|id| *id != registered.definition) else {
+        return Ok(());
+    };
+    if image.steps.is_empty() {
+        return Ok(());
+    }
+    let row = hub.store.definition(recorded).await.map_err(|error| error.to_string())?;
+    let row = row.ok_or("the definition that it was recorded under is missing")?;
+    let body = hub.read("a definition", row.body).map_err(|error| error.to_string())?;
+    let old = serde_json::from_slice(&body)
+        .map_err(|error| format!("the recorded definition cannot be read: {error}"))?;
+    let plan = &registered.plan;
+    plan.continues(&old, image.steps.iter().map(|step| &*step.name))
+        .map_err(|divergence| divergence.to_string())?;
+    tracing::info!(
+        run = %image.run.id, workflow = %image.run.workflow, from = %row.version, to = %plan.definition.version,
+        "the run goes on under changed code"
+    );
+    Ok(())
+}
+
+/// What a run is made from, with the outputs of its completed tasks.
+fn seed(node: &Node, image: &RunImage, registered: &Registered) -> Result<(Seed, Outputs), Error> {
+    let plan = &registered.plan;
+    let mut outputs = Outputs::new(plan.definition.tasks.len());
+    for row in &image.steps {
+        if let (StepKind::Completed, Some(kept), Some(lane)) = (row.kind, &row.output, plan.lane(&row.name)) {
+            let json = node.hub.read(&format!("the result of `{}`", row.name), kept.clone())?;
+            outputs.set(lane, Slot::from_bytes(json), kept.clone());
+        }
+    }
+    let mut seed = seed_for_view(&node.hub, image, Arc::clone(plan))?;
+    seed.max_recoveries = node.options.max_recoveries;
+    seed.fan_limit = u32::try_from(node.options.slots).unwrap_or(u32::MAX);
+    Ok((seed, outputs))
+}
+
+/// What a run is made from, for looking at it.
+pub(crate) fn seed_for_view(hub: &Hub, image: &RunImage, plan: Arc<Plan>) -> Result<Seed, Error> {
+    let steps = image.steps.iter().map(|row| Ok((row.generation, step(hub, row)?)));
+    let context = match &image.run.context {
+        None => serde_json::Map::new(),
+        Some(kept) => {
+            let json = hub.read("the run's context", kept.clone())?;
+            serde_json::from_slice(&json)
+                .map_err(|why| Error::Decode { what: "the run's context".to_owned(), why: why.to_string() })?
+        }
+    };
+    Ok(Seed {
+        steps: steps.collect::<Result<_, Error>>()?,
+        timeout: image.run.timeout.or(plan.definition.timeout),
+        plan,
+        generation: image.standing.generation,
+        recoveries: image.standing.recoveries,
+        max_recoveries: u32::MAX,
+        opened_at: image.standing.opened_at,
+        fan_limit: u32::MAX,
+        context,
+    })
+}
+
+/// A step as it was recorded.
+pub(crate) fn step(hub: &Hub, row: &StepRow) -> Result<Step, Error> {
+    let detail = match &row.detail {
+        None => Detail::default(),
+        Some(kept) => {
+            let what = || format!("the record of `{}`", row.name);
+            let json = hub.read(&what(), kept.clone())?;
+            serde_json::from_slice(&json)
+                .map_err(|why| Error::Decode { what: what(), why: why.to_string() })?
+        }
+    };
+    Ok(Step {
+        name: Arc::clone(&row.name),
+        attempt: row.attempt,
+        epoch: row.epoch,
+        kind: row.kind,
+        started_at: row.started_at,
+        ended_at: row.ended_at,
+        detail,
+    })
+}
+
+fn block(
+    node: &Arc<Node>,
+    holder: NodeId,
+    claim: ClaimId,
+    image: &RunImage,
+    registered: Option<&Registered>,
+    why: String,
+) {
+    let run = image.run.id;
+    tracing::error!(%run, workflow = %image.run.workflow, why, "the run is blocked");
+    let timeout = image.run.timeout.or(registered.and_then(|known| known.plan.definition.timeout));
+    let until = timeout.map(|timeout| image.standing.opened_at + timeout);
+    if let Some((after, _)) = timeout.zip(until.filter(|until| *until <= node.hub.clock.now())) {
+        return time_out(node, holder, claim, run, after);
+    }
+    let wait = Wait {
+        state: RunState::Blocked,
+        until,
+        topics: vec![order::TERMINATE.to_owned()],
+        reason: Some(why),
+        blocked_by: registered.map(|known| known.definition),
+    };
+    dismiss(node, holder, run, Act::Park { claim, steps: Vec::new(), consumed: Vec::new(), wait }, |_| {});
+}
+
+/// A time limit holds for a blocked run too, and needs none of its code.
+fn time_out(node: &Arc<Node>, holder: NodeId, claim: ClaimId, run: RunId, after: Duration) {
+    let verdict = Verdict::TimedOut { after, unfinished: Vec::new() };
+    let failure = match serde_json::to_vec(&verdict).map(|json| node.hub.codec.encode(json.into())) {
+        Ok(Ok(kept)) => Some(kept),
+        _ => None,
+    };
+    let end = NewEnd { state: verdict.state(), output: None, failure: failure.clone() };
+    dismiss(node, holder, run, Act::End { claim, steps: Vec::new(), end }, move |hub| {
+        let at = hub.clock.now();
+        hub.ended(run, || End { state: RunState::Failed, at, output: None, failure });
+    });
+}
+
+/// Gives up a run for which no run loop was made.
+fn dismiss(node: &Arc<Node>, holder: NodeId, run: RunId, act: Act, then: impl FnOnce(&Hub) + Send + 'static) {
+    let node_again = Arc::clone(node);
+    let reply = Box::new(move |fate: Fate| {
+        match fate {
+            Ok(_) => then(&node_again.hub),
+            Err(lost) => tracing::debug!(%run, ?lost, "the run was not ours to give up"),
+        }
+        // Room was reserved for the run, which no run loop ever took.
+        node_again.unreserve(1);
+    });
+    node.hub.committer.submit(holder, Unit { run, act }, reply);
+}

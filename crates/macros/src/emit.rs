@@ -1,0 +1,281 @@
+//! The code that hands a task what it asks for, and the data that describes it.
+//!
+//! Everything emitted is a call into `__macro`, by absolute path. Local names are hygienic, so nothing here can
+//! capture a name of the author's, nor be captured by one.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::{ext::IdentExt, spanned::Spanned};
+
+use crate::{
+    duration,
+    parameter::{Kind, Parameter, Shape},
+    task::{Runs, TaskFn},
+};
+
+/// What a task needs to know about its neighbours.
+pub(crate) struct Surroundings<'a> {
+    /// The path to the `windlass` crate.
+    pub(crate) krate: &'a TokenStream,
+    /// The type of the run's input.
+    pub(crate) input: TokenStream,
+    /// The type of a dependency's result.
+    pub(crate) value: &'a dyn Fn(&Ident) -> TokenStream,
+    /// The type of the list that a `for_each` goes through.
+    pub(crate) items: TokenStream,
+    /// The name that records know a task by.
+    pub(crate) name: &'a dyn Fn(&Ident) -> String,
+}
+
+/// The expression for the task's description: a `TaskParts`.
+pub(crate) fn parts(task: &TaskFn, around: &Surroundings<'_>) -> TokenStream {
+    let krate = around.krate;
+    let options = &task.options;
+    let (name, code) = (task.name(), &task.code);
+    let after = task.dependencies().into_iter().map(around.name);
+    let retry = options.retry.emit(krate);
+    let rule =
+        option(options.when.as_ref().map(|rule| rule.to_json(&around.name)).map(|json| quote! { #json }));
+    let length = |length: Option<_>| option(length.map(|length| duration::emit(krate, length)));
+    let (timeout, deadline, beat) =
+        (length(options.timeout), length(options.deadline), length(options.beat_timeout));
+    let for_each = option(options.for_each.as_ref().map(around.name).map(|name| quote! { #name }));
+    let limit = option(options.limit.map(|limit| quote! { #limit }));
+    let queue = option(options.queue.as_ref().map(|queue| quote! { #queue }));
+    let merge = if options.merge_deep {
+        quote! { Deep }
+    } else {
+        quote! { LastWins }
+    };
+    let allow_failure = options.allow_failure;
+    quote! {
+        #krate::__macro::TaskParts {
+            name: #name,
+            code: #code,
+            after: &[#(#after),*],
+            rule: #rule,
+            retry: #retry,
+            timeout: #timeout,
+            deadline: #deadline,
+            beat_timeout: #beat,
+            for_each: #for_each,
+            limit: #limit,
+            merge: #krate::__macro::Merge::#merge,
+            allow_failure: #allow_failure,
+            queue: #queue,
+        }
+    }
+}
+
+/// The expression for the task's code: a `TaskCode`.
+pub(crate) fn code(task: &TaskFn, around: &Surroundings<'_>) -> TokenStream {
+    let krate = around.krate;
+    let call = local("call");
+    let body = body(task, around, &call);
+    let wants = task.parameters.iter().filter_map(Parameter::resource).map(|resource| {
+        quote_spanned! { at(resource.span()) => .wanting::<#resource>() }
+    });
+    let predicates = task.options.retry.predicates().map(|path| {
+        quote_spanned! { at(path.span()) => .retried_when(#path) }
+    });
+    // Errors about the whole future, such as one that is not `Send`, point at the task's name.
+    let place = at(task.ident.span());
+    let code = match task.runs {
+        Runs::Async => quote_spanned! { place => {
+            fn __windlass_run(#call: #krate::__macro::Call) -> #krate::__macro::BoxFuture {
+                ::std::boxed::Box::pin(async move { #body })
+            }
+            #krate::__macro::TaskCode::asynchronous(__windlass_run)
+        } },
+        Runs::Blocking => quote_spanned! { place => {
+            fn __windlass_run(#call: #krate::__macro::Call) -> #krate::__macro::Body { #body }
+            #krate::__macro::TaskCode::blocking(__windlass_run)
+        } },
+    };
+    quote! { #code #(#wants)* #(#predicates)* }
+}
+
+fn body(task: &TaskFn, around: &Surroundings<'_>, call: &Ident) -> TokenStream {
+    let krate = around.krate;
+    let (context, output, value, error) = (local("context"), local("output"), local("value"), local("error"));
+    let arguments: Vec<Ident> = (0..task.parameters.len()).map(|n| local(&format!("argument_{n}"))).collect();
+    let fetches = task.parameters.iter().zip(&arguments).enumerate().map(|(n, (parameter, argument))| {
+        fetch(
+            task,
+            parameter,
+            around,
+            &Locals { call, context: &context, argument, source: &local(&format!("source_{n}")) },
+        )
+    });
+    let shares = task.parameters.iter().any(|parameter| parameter.kind == Kind::Context);
+    let changes = task.parameters.iter().any(Parameter::changes_context);
+    let open = shares.then(|| {
+        let mutability = changes.then(|| quote! { mut });
+        quote! { let #mutability #context = #call.context(); }
+    });
+    let changed = if changes {
+        quote! { #context.into_changes() }
+    } else {
+        quote! { ::core::default::Default::default() }
+    };
+    let ident = &task.ident;
+    let wait = (task.runs == Runs::Async).then(|| quote! { .await });
+    let place = at(task.returns.span());
+    let unpacked = quote_spanned! { place => #krate::__macro::Returns::into_result(#output) };
+    let caught =
+        quote_spanned! { place => (&&&#krate::__macro::Caught::of(&#error)).verdict().failure(#error) };
+    quote! {
+        #open
+        #(#fetches)*
+        let #output = #ident(#(#arguments),*)#wait;
+        match #unpacked {
+            ::core::result::Result::Ok(#value) => #krate::__macro::done(#value, #changed),
+            ::core::result::Result::Err(#error) => {
+                #[allow(unused_imports)]
+                use #krate::__macro::{CaughtError as _, CaughtFailure as _, CaughtValue as _};
+                ::core::result::Result::Err(#caught)
+            }
+        }
+    }
+}
+
+/// The hygienic names that one parameter's code uses.
+struct Locals<'a> {
+    call: &'a Ident,
+    context: &'a Ident,
+    argument: &'a Ident,
+    source: &'a Ident,
+}
+
+/// The statements that fetch one argument.
+///
+/// They are placed at the parameter's name, and the argument is given the author's type: so a wrong type is
+/// reported at the parameter, with what was expected and what the task would have been given.
+fn fetch(
+    task: &TaskFn,
+    parameter: &Parameter,
+    around: &Surroundings<'_>,
+    locals: &Locals<'_>,
+) -> TokenStream {
+    let Locals { call, context, argument, source } = locals;
+    let (krate, ty, place) = (around.krate, &parameter.ty, at(parameter.name.span()));
+    let handed = |given: TokenStream| match parameter.shape {
+        Shape::Borrowed => quote_spanned! { place => let #argument: #ty = &*#given; },
+        _ => quote_spanned! { place => let #argument: #ty = ::core::clone::Clone::clone(&*#given); },
+    };
+    match parameter.kind {
+        Kind::Resource => {
+            let resource = parameter.resource();
+            quote_spanned! { place => let #argument: #ty = #krate::__macro::resource::<#resource>(&#call)?; }
+        }
+        Kind::Cx if parameter.shape == Shape::Borrowed => {
+            quote_spanned! { place => let #argument: #ty = #call.cx(); }
+        }
+        Kind::Cx => quote_spanned! { place => let #argument: #ty = ::core::clone::Clone::clone(#call.cx()); },
+        Kind::Context if parameter.changes_context() => {
+            quote_spanned! { place => let #argument: #ty = &mut #context; }
+        }
+        Kind::Context => quote_spanned! { place => let #argument: #ty = &#context; },
+        Kind::Input => {
+            let (stored, handed) = (&around.input, handed(quote! { #source }));
+            quote_spanned! { place => let #source = #krate::__macro::input::<#stored>(&#call)?; #handed }
+        }
+        Kind::Item => {
+            let stored = &around.items;
+            let handed = handed(quote_spanned! { place => #krate::__macro::element(&*#source, &#call)? });
+            quote_spanned! { place => let #source = #krate::__macro::items::<#stored>(&#call)?; #handed }
+        }
+        Kind::Result => {
+            let (stored, n) = ((around.value)(&parameter.name), task.place_of(&parameter.name));
+            let (get, hand) = result(task, parameter, krate, source, place);
+            let get =
+                quote_spanned! { place => let #source = #krate::__macro::#get::<#stored>(&#call, #n)?; };
+            let hand = match hand {
+                Some(value) => quote_spanned! { place => let #argument: #ty = #value; },
+                None => handed(quote! { #source }),
+            };
+            quote! { #get #hand }
+        }
+    }
+}
+
+/// How a dependency's result is fetched, and how it is handed over where that is not a plain copy or borrow.
+fn result(
+    task: &TaskFn,
+    parameter: &Parameter,
+    krate: &TokenStream,
+    source: &Ident,
+    place: Span,
+) -> (TokenStream, Option<TokenStream>) {
+    let value = local("value");
+    match parameter.shape {
+        Shape::Owned | Shape::Borrowed => (quote! { dependency }, None),
+        // Without a rule that lets it be absent, the value is there, and may be an `Option` of its own.
+        Shape::Optional if !task.may_run_without(&parameter.name) => (
+            quote! { dependency },
+            Some(quote_spanned! { place => #krate::__macro::Handed::handed(&#source) }),
+        ),
+        Shape::Optional => {
+            let value = quote_spanned! { place =>
+                match #source {
+                    ::core::option::Option::Some(#value) => {
+                        ::core::option::Option::Some(::core::clone::Clone::clone(&*#value))
+                    }
+                    ::core::option::Option::None => ::core::option::Option::None,
+                }
+            };
+            (quote! { optional }, Some(value))
+        }
+        Shape::OptionalBorrowed => {
+            let value = quote_spanned! { place =>
+                match &#source {
+                    ::core::option::Option::Some(#value) => ::core::option::Option::Some(&**#value),
+                    ::core::option::Option::None => ::core::option::Option::None,
+                }
+            };
+            (quote! { optional }, Some(value))
+        }
+        Shape::Outcome => (
+            quote! { outcome },
+            Some(outcome(krate, source, place, &quote! { ::core::clone::Clone::clone(&**#value) })),
+        ),
+        Shape::OutcomeBorrowed => {
+            (quote! { outcome }, Some(outcome(krate, source, place, &quote! { &**#value })))
+        }
+    }
+}
+
+fn outcome(krate: &TokenStream, source: &Ident, place: Span, given: &TokenStream) -> TokenStream {
+    let (value, failure, skip) = (local("value"), local("failure"), local("skip"));
+    quote_spanned! { place =>
+        match &#source {
+            #krate::Outcome::Completed(#value) => #krate::Outcome::Completed(#given),
+            #krate::Outcome::Failed(#failure) => #krate::Outcome::Failed(::core::clone::Clone::clone(#failure)),
+            #krate::Outcome::Skipped(#skip) => #krate::Outcome::Skipped(::core::clone::Clone::clone(#skip)),
+            #krate::Outcome::Cancelled => #krate::Outcome::Cancelled,
+        }
+    }
+}
+
+/// `Some(…)` or `None`, by absolute path.
+pub(crate) fn option(value: Option<TokenStream>) -> TokenStream {
+    match value {
+        Some(value) => quote! { ::core::option::Option::Some(#value) },
+        None => quote! { ::core::option::Option::None },
+    }
+}
+
+/// A local name that only emitted code can see.
+fn local(name: &str) -> Ident {
+    Ident::new(&format!("__windlass_{name}"), Span::mixed_site())
+}
+
+/// The author's place, with the hygiene of emitted code.
+pub(crate) fn at(place: Span) -> Span {
+    Span::mixed_site().located_at(place)
+}
+
+/// The name that a standalone task's dependency goes by.
+pub(crate) fn plain_name(task: &Ident) -> String {
+    task.unraw().to_string()
+}

@@ -1,0 +1,98 @@
+//! The macros of Windlass. Use them through the `windlass` crate, which documents them with examples.
+//!
+//! A macro reads the author's code into plain data ([`TaskFn`](task::TaskFn), the rule, the options), checks all
+//! of it, and then emits either calls into `windlass::__macro` or every complaint at once. The author's code is
+//! emitted in both cases, so that an editor keeps working while a workflow is being written.
+
+mod complaint;
+mod compose;
+mod duration;
+mod emit;
+mod fingerprint;
+mod graph;
+mod lab_test;
+mod options;
+mod parameter;
+mod retry;
+mod rule;
+mod spelling;
+mod standalone;
+mod task;
+mod workflow;
+
+use proc_macro::TokenStream;
+
+/// Makes a workflow of the tasks in a module.
+///
+/// A parameter that is named after a task is that task's result: this is the dependency. The macro adds
+/// `pub fn workflow() -> Workflow<I, O>` to the module, where `I` is the type of `input` and `O` is what the
+/// output task returns.
+///
+/// | option | meaning | default |
+/// |---|---|---|
+/// | `name = "…"` | what runs are found by | the module's name |
+/// | `output = task` | the task whose result is the run's | the one task without a rule that nothing waits for |
+/// | `description = "…"` | what it is for | none |
+/// | `version = "…"` | the version, set by hand | a hash of structure, policies and code |
+/// | `fail_fast` | the first failure cancels the rest | other branches finish |
+/// | `durability = "…"` | `"pipelined"`: dependents start while a result is being committed | `"strict"` |
+/// | `timeout = "…"` | the longest that a run may take | no limit |
+/// | `crate = path` | where the `windlass` crate is, if it was renamed | `::windlass` |
+#[proc_macro_attribute]
+pub fn workflow(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    workflow::expand(arguments.into(), item.into()).into()
+}
+
+/// Makes a task of a function, in a `#[workflow]` module or by itself.
+///
+/// An `async fn` runs on the runtime, a plain `fn` on the blocking pool. Parameters, in any order:
+///
+/// - `input`: the run's input.
+/// - A task's name: its result, as `T`, `&T`, `&[E]` or `&str`; as `Option<…>` where it may be absent; as
+///   `Outcome<…>` to see success, failure or skip.
+/// - `Res<T>`, under any name: a resource that was given to the engine.
+/// - `cx: &Cx`: ids, the attempt, an idempotency key, cancellation.
+/// - `context: &mut Context`: the run's shared data.
+/// - `item`: the element, in a `for_each`.
+///
+/// | option | meaning | default |
+/// |---|---|---|
+/// | `retry(…)` | `attempts = 5`, `delay = "1s"`, `backoff = fixed \| linear \| exponential`, `factor = 2.0`, `max = "30s"`, `jitter = 0.25`, `on = all \| never \| transient \| matching("…") \| predicate(path)`, or several in brackets | 3 attempts, exponential ×2 from 1 s, at most 30 s, ±25 %, on all failures |
+/// | `timeout = "…"` | the longest that one attempt may take | no limit |
+/// | `deadline = "…"` | the longest that the task may take with all its attempts | no limit |
+/// | `beat_timeout = "…"` | the longest that an attempt may go without `cx.beat` | no limit |
+/// | `for_each = task` | run once per element of that task's result | once |
+/// | `limit = n` | how many elements are in flight at once | as many as there are slots |
+/// | `when = rule` | when to run, once all dependencies have ended | when all have completed |
+/// | `after = [task, …]` | wait for these without their results | none |
+/// | `merge = deep` | join the contexts of dependencies recursively | the later dependency wins, key by key |
+/// | `allow_failure` | a failure leaves the run's verdict alone; in a `for_each`, dependents get `Outcome`s | the run fails |
+/// | `queue = "…"` | the queue whose slots its attempts take | the run's queue |
+/// | `name = "…"` | what records call the task, in a `#[workflow]` module | the function's name |
+/// | `crate = path` | where the `windlass` crate is, for a task that stands alone | `::windlass` |
+///
+/// Dependencies are ordered as they are read: `for_each`, `after`, then the parameters.
+#[proc_macro_attribute]
+pub fn task(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    standalone::expand(arguments.into(), item.into()).into()
+}
+
+/// Composes tasks that stand alone into a workflow.
+///
+/// `compose! { name: "scoring", description: "…", tasks: [fetch, other::score], output: score }` is an expression
+/// of type `Workflow<I, O>`. The fields are those of `#[workflow]`, with a colon, and `tasks`. That each task
+/// gets what it asks for, with the type that it asks for, is checked by the compiler.
+///
+/// It is not called `workflow!`, because an attribute and a macro with `!` cannot share a name in one module.
+#[proc_macro]
+pub fn compose(tokens: TokenStream) -> TokenStream {
+    compose::expand(tokens.into()).into()
+}
+
+/// Runs an `async fn` as a test, in memory and in virtual time.
+///
+/// The function takes a `Lab`, or nothing. Needs the feature `testing` of `windlass`.
+#[proc_macro_attribute]
+pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    lab_test::expand(arguments.into(), item.into()).into()
+}

@@ -1,0 +1,300 @@
+//! One task: its signature, its options and its code.
+
+use std::time::Duration;
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote};
+use syn::{
+    GenericParam, Ident, ItemFn, LitStr, Path, ReturnType, Safety, Token, Type, ext::IdentExt,
+    parse::ParseStream, spanned::Spanned, visit::Visit,
+};
+
+use crate::{
+    complaint::Complaints,
+    fingerprint, options,
+    parameter::{Kind, Parameter, RESERVED},
+    retry::RetryOptions,
+    rule::Rule,
+};
+
+const KNOWN: [&str; 13] = [
+    "retry",
+    "timeout",
+    "deadline",
+    "beat_timeout",
+    "for_each",
+    "limit",
+    "when",
+    "merge",
+    "allow_failure",
+    "queue",
+    "after",
+    "name",
+    "crate",
+];
+
+/// A function that was marked as a task.
+pub(crate) struct TaskFn {
+    pub(crate) ident: Ident,
+    pub(crate) options: TaskOptions,
+    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) runs: Runs,
+    pub(crate) returns: Type,
+    /// The fingerprint of its tokens.
+    pub(crate) code: String,
+}
+
+/// Where a task's code runs.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Runs {
+    /// An `async fn`, on the runtime.
+    Async,
+    /// A plain `fn`, on the blocking pool.
+    Blocking,
+}
+
+/// What stands between the parentheses of `#[task(…)]`.
+#[derive(Default)]
+pub(crate) struct TaskOptions {
+    pub(crate) name: Option<LitStr>,
+    pub(crate) retry: RetryOptions,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) beat_timeout: Option<Duration>,
+    pub(crate) for_each: Option<Ident>,
+    pub(crate) limit: Option<u32>,
+    pub(crate) when: Option<Rule>,
+    pub(crate) merge_deep: bool,
+    pub(crate) allow_failure: bool,
+    pub(crate) queue: Option<LitStr>,
+    pub(crate) after: Vec<Ident>,
+    pub(crate) krate: Option<Path>,
+}
+
+impl TaskOptions {
+    /// Reads the options of a task.
+    pub(crate) fn read(tokens: TokenStream, complaints: &mut Complaints) -> Self {
+        let mut task = Self::default();
+        options::read_all(tokens, &KNOWN, complaints, |name, input, complaints| {
+            task.read_one(name, input, complaints)
+        });
+        task
+    }
+
+    fn read_one(&mut self, name: &Ident, input: ParseStream, complaints: &mut Complaints) -> syn::Result<()> {
+        match name.to_string().as_str() {
+            "retry" => self.retry = RetryOptions::read(name, input, complaints)?,
+            "timeout" => self.timeout = Some(options::length(name, input)?),
+            "deadline" => self.deadline = Some(options::length(name, input)?),
+            "beat_timeout" => self.beat_timeout = Some(options::length(name, input)?),
+            "for_each" => self.for_each = Some(options::task_name(name, input)?),
+            "limit" => self.limit = Some(options::count(name, input)?),
+            "when" => {
+                options::equals(name, "failed(load)", input)?;
+                self.when = Some(input.parse()?);
+            }
+            "merge" => {
+                options::word(name, &["deep"], input)?;
+                self.merge_deep = true;
+            }
+            "allow_failure" => self.allow_failure = true,
+            "queue" => {
+                let queue = options::text(name, "\"gpu\"", input)?;
+                options::check_name(&queue, complaints);
+                self.queue = Some(queue);
+            }
+            "after" => self.after = options::task_names(name, input)?,
+            "name" => {
+                let text = options::text(name, "\"clean\"", input)?;
+                options::check_name(&text, complaints);
+                self.name = Some(text);
+            }
+            "crate" => {
+                input.parse::<Token![=]>()?;
+                self.krate = Some(input.call(Path::parse_mod_style)?);
+            }
+            other => unreachable!("`{other}` is not among the options of a task"),
+        }
+        Ok(())
+    }
+}
+
+impl TaskFn {
+    /// Reads a task from its function and the options of its attribute.
+    ///
+    /// Whatever can be read is read, so that one mistake does not hide the next.
+    pub(crate) fn read(function: &ItemFn, options: TaskOptions, complaints: &mut Complaints) -> Self {
+        let signature = &function.sig;
+        let ident = signature.ident.clone();
+        check_attributes(function, complaints);
+        check_signature(function, complaints);
+        let parameters: Vec<_> =
+            signature.inputs.iter().filter_map(|input| Parameter::read(&ident, input, complaints)).collect();
+        let returns = return_type(function, complaints);
+        let runs = if signature.asyncness.is_some() { Runs::Async } else { Runs::Blocking };
+        let task = Self { code: code(function), ident, options, parameters, runs, returns };
+        task.check(complaints);
+        task
+    }
+
+    fn check(&self, complaints: &mut Complaints) {
+        let ident = &self.ident;
+        let name = self.name();
+        if RESERVED.contains(&name.as_str()) {
+            let place = self.options.name.as_ref().map_or(ident.span(), LitStr::span);
+            complaints.at(
+                place,
+                format!(
+                    "a task cannot be called `{name}`, which means something else here\nnote: taken are {}",
+                    RESERVED.join(", ")
+                ),
+            );
+        }
+        if self.options.for_each.is_none() {
+            if let Some(item) = self.parameters.iter().find(|parameter| parameter.kind == Kind::Item) {
+                let message = format!(
+                    "`item` is one element of a `for_each`, and `{ident}` has none\nhelp: write `#[task(for_each = …)]` with \
+                     the task whose result is a list"
+                );
+                complaints.about(&item.name, message);
+            }
+            if self.options.limit.is_some() {
+                complaints.about(ident, format!("`limit` is for `for_each`, and `{ident}` has none"));
+            }
+        }
+    }
+
+    /// The name that records know the task by.
+    pub(crate) fn name(&self) -> String {
+        self.options.name.as_ref().map_or_else(|| self.ident.unraw().to_string(), LitStr::value)
+    }
+
+    /// What the task waits for, in the order in which it is read: `for_each`, `after`, then the parameters.
+    pub(crate) fn dependencies(&self) -> Vec<&Ident> {
+        let results = self.parameters.iter().filter(|parameter| parameter.kind == Kind::Result);
+        let named =
+            self.options.for_each.iter().chain(&self.options.after).chain(results.map(|result| &result.name));
+        let mut dependencies: Vec<&Ident> = Vec::new();
+        for name in named {
+            if !dependencies.iter().any(|known| same(known, name)) {
+                dependencies.push(name);
+            }
+        }
+        dependencies
+    }
+
+    /// Where a dependency stands among the task's dependencies.
+    pub(crate) fn place_of(&self, dependency: &Ident) -> usize {
+        let dependencies = self.dependencies();
+        dependencies.iter().position(|known| same(known, dependency)).unwrap_or(dependencies.len())
+    }
+
+    /// The run's input, where the task asks for it.
+    pub(crate) fn input(&self) -> Option<&Parameter> {
+        self.parameters.iter().find(|parameter| parameter.kind == Kind::Input)
+    }
+
+    /// Whether the task may run although this dependency left no value.
+    pub(crate) fn may_run_without(&self, dependency: &Ident) -> bool {
+        self.options.when.as_ref().is_some_and(|rule| rule.may_run_without(dependency))
+    }
+
+    /// Whether nothing but its dependencies decides whether the task runs.
+    pub(crate) fn is_unconditional(&self) -> bool {
+        self.options.when.as_ref().is_none_or(Rule::is_always)
+    }
+
+    /// The type that the task's dependents see.
+    pub(crate) fn value(&self, krate: &TokenStream) -> TokenStream {
+        let returns = &self.returns;
+        let value = quote! { <#returns as #krate::__macro::Returns>::Value };
+        match (&self.options.for_each, self.options.allow_failure) {
+            (None, _) => value,
+            (Some(_), false) => quote! { ::std::vec::Vec<#value> },
+            (Some(_), true) => quote! { ::std::vec::Vec<#krate::Outcome<#value>> },
+        }
+    }
+}
+
+/// Whether two names are the same, written raw or not.
+pub(crate) fn same(left: &Ident, right: &Ident) -> bool {
+    left.unraw() == right.unraw()
+}
+
+fn check_attributes(function: &ItemFn, complaints: &mut Complaints) {
+    for attribute in function.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")) {
+        let message = "a task cannot depend on `cfg`: runs that are in flight would lose it\nhelp: put the `cfg` inside \
+                       the body, or on the whole workflow";
+        complaints.about(attribute, message);
+    }
+}
+
+fn check_signature(function: &ItemFn, complaints: &mut Complaints) {
+    let signature = &function.sig;
+    for parameter in &signature.generics.params {
+        if !matches!(parameter, GenericParam::Lifetime(_)) {
+            complaints.about(parameter, "a task cannot be generic: write the type itself");
+        }
+    }
+    if let Safety::Unsafe(token) = &signature.safety {
+        complaints.about(token, "a task cannot be `unsafe`: the engine calls it whenever it is due");
+    }
+    if let Some(abi) = &signature.abi {
+        complaints.about(abi, "a task is an ordinary Rust function: leave `extern` out");
+    }
+    if let Some(variadic) = &signature.variadic {
+        complaints.about(variadic, "a task has a fixed list of parameters");
+    }
+}
+
+fn return_type(function: &ItemFn, complaints: &mut Complaints) -> Type {
+    let name = &function.sig.ident;
+    let ReturnType::Type(_, ty) = &function.sig.output else {
+        complaints.about(
+            name,
+            format!("`{name}` returns nothing\nhelp: a task returns a `Result`: write `-> Result<()>`"),
+        );
+        return Type::Verbatim(quote! { ::core::result::Result<(), ::std::string::String> });
+    };
+    let mut borrowed = Borrowed::default();
+    borrowed.visit_type(ty);
+    if let Some(place) = borrowed.reference {
+        complaints.at(place, format!(
+            "what `{name}` returns is recorded, so it cannot borrow\nhelp: return an owned value, such as `String` or `Vec<T>`"
+        ));
+    }
+    if let Some(place) = borrowed.opaque {
+        complaints.at(place, format!("what `{name}` returns is recorded, so its type must have a name"));
+    }
+    (**ty).clone()
+}
+
+/// Finds what a recorded type cannot contain.
+#[derive(Default)]
+struct Borrowed {
+    reference: Option<Span>,
+    opaque: Option<Span>,
+}
+
+impl Visit<'_> for Borrowed {
+    fn visit_type_reference(&mut self, reference: &syn::TypeReference) {
+        self.reference.get_or_insert(reference.span());
+    }
+
+    fn visit_type_impl_trait(&mut self, opaque: &syn::TypeImplTrait) {
+        self.opaque.get_or_insert(opaque.span());
+    }
+}
+
+/// The fingerprint of the function, without the attribute that made it a task and without its visibility.
+fn code(function: &ItemFn) -> String {
+    let attributes =
+        function.attrs.iter().filter(|attribute| !is_task(attribute)).map(ToTokens::to_token_stream);
+    let (signature, block) = (&function.sig, &function.block);
+    fingerprint::of(quote! { #(#attributes)* #signature #block })
+}
+
+/// Whether an attribute is `#[task]`, under whatever path.
+pub(crate) fn is_task(attribute: &syn::Attribute) -> bool {
+    attribute.path().segments.last().is_some_and(|last| last.ident == "task")
+}

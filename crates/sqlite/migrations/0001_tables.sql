@@ -1,0 +1,191 @@
+-- Names that rows refer to by a small number: workflows and queues.
+CREATE TABLE name (
+    no   INTEGER PRIMARY KEY,
+    text TEXT NOT NULL UNIQUE
+) STRICT;
+
+-- One row per boot of a process. `handle` is the opened store that last acted for the node: what a handle
+-- remembers about the node's runs is only true while it is this one.
+CREATE TABLE node (
+    no           INTEGER PRIMARY KEY,
+    id           BLOB    NOT NULL UNIQUE,
+    name         TEXT,
+    pid          INTEGER NOT NULL,
+    host         TEXT    NOT NULL,
+    version      TEXT    NOT NULL,
+    queues       TEXT    NOT NULL,
+    started_at   INTEGER NOT NULL,
+    heartbeat_at INTEGER NOT NULL,
+    stale_after  INTEGER NOT NULL,
+    dead         INTEGER NOT NULL DEFAULT 0,
+    running      INTEGER NOT NULL DEFAULT 0,
+    handle       INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE TABLE definition (
+    id       INTEGER PRIMARY KEY,
+    workflow INTEGER NOT NULL,
+    version  TEXT    NOT NULL,
+    body     BLOB    NOT NULL,
+    UNIQUE (workflow, version)
+) STRICT;
+
+-- How a run was started. Never updated: where a run stands is a row in exactly one of
+-- ready, waiting, owned and ended.
+CREATE TABLE run (
+    id          BLOB    PRIMARY KEY,
+    workflow    INTEGER NOT NULL,
+    queue       INTEGER NOT NULL,
+    priority    INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL,
+    input       BLOB    NOT NULL,
+    timeout     INTEGER,
+    context     BLOB,
+    key         TEXT,
+    tags        TEXT,
+    forked_from BLOB,
+    trace       TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX run_key ON run (key, id) WHERE key IS NOT NULL;
+
+-- In the four places, `opened_at` is NULL when it is the run's `created_at`.
+CREATE TABLE ready (
+    queue      INTEGER NOT NULL,
+    workflow   INTEGER NOT NULL,
+    priority   INTEGER NOT NULL,
+    run        BLOB    NOT NULL,
+    generation INTEGER NOT NULL,
+    definition INTEGER,
+    opened_at  INTEGER,
+    recoveries INTEGER NOT NULL,
+    PRIMARY KEY (queue, workflow, priority, run)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE waiting (
+    run        BLOB    PRIMARY KEY,
+    workflow   INTEGER NOT NULL,
+    state      INTEGER NOT NULL,
+    until      INTEGER,
+    generation INTEGER NOT NULL,
+    definition INTEGER,
+    opened_at  INTEGER,
+    recoveries INTEGER NOT NULL,
+    topics     TEXT,
+    reason     TEXT,
+    blocked_by INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX waiting_due  ON waiting (until) WHERE until IS NOT NULL;
+CREATE INDEX waiting_list ON waiting (workflow, state, run);
+
+CREATE TABLE owned (
+    node       INTEGER NOT NULL,
+    run        BLOB    NOT NULL,
+    claim      INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    definition INTEGER,
+    opened_at  INTEGER,
+    recoveries INTEGER NOT NULL,
+    PRIMARY KEY (node, run)
+) STRICT, WITHOUT ROWID;
+
+-- The standing end of a run, with the last step of its last act folded in (`step_*`, NULL when there was
+-- none). `step_shares` is 1 when the step's output is the run's and is kept once.
+CREATE TABLE ended (
+    workflow        INTEGER NOT NULL,
+    run             BLOB    NOT NULL,
+    generation      INTEGER NOT NULL,
+    state           INTEGER NOT NULL,
+    at              INTEGER NOT NULL,
+    definition      INTEGER,
+    opened_at       INTEGER,
+    recoveries      INTEGER NOT NULL,
+    claim           INTEGER,
+    output          BLOB,
+    failure         BLOB,
+    step_name       TEXT,
+    step_generation INTEGER,
+    step_attempt    INTEGER,
+    step_epoch      INTEGER,
+    step_kind       INTEGER,
+    step_started_at INTEGER,
+    step_took       INTEGER,
+    step_shares     INTEGER,
+    step_output     BLOB,
+    step_detail     BLOB,
+    PRIMARY KEY (workflow, run)
+) STRICT, WITHOUT ROWID;
+
+-- Completed runs are found by workflow; the others are few and asked for by name.
+CREATE INDEX ended_otherwise ON ended (workflow, state, run) WHERE state <> 6;
+
+-- The ends of generations that were reopened.
+CREATE TABLE past_end (
+    run        BLOB    NOT NULL,
+    generation INTEGER NOT NULL,
+    state      INTEGER NOT NULL,
+    at         INTEGER NOT NULL,
+    output     BLOB,
+    failure    BLOB,
+    PRIMARY KEY (run, generation)
+) STRICT, WITHOUT ROWID;
+
+-- `seq` is the order of recording within the run.
+CREATE TABLE step (
+    run        BLOB    NOT NULL,
+    seq        INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    name       TEXT    NOT NULL,
+    attempt    INTEGER NOT NULL,
+    epoch      INTEGER NOT NULL,
+    kind       INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    took       INTEGER NOT NULL,
+    output     BLOB,
+    detail     BLOB,
+    PRIMARY KEY (run, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE inbox (
+    seq   INTEGER PRIMARY KEY AUTOINCREMENT,
+    run   BLOB    NOT NULL,
+    topic TEXT    NOT NULL,
+    key   TEXT,
+    body  BLOB    NOT NULL,
+    at    INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX inbox_run ON inbox (run);
+CREATE UNIQUE INDEX inbox_key ON inbox (run, topic, key) WHERE key IS NOT NULL;
+
+-- Keys of messages that a run took in, so that they are not taken in twice.
+CREATE TABLE delivered (
+    run   BLOB NOT NULL,
+    topic TEXT NOT NULL,
+    key   TEXT NOT NULL,
+    PRIMARY KEY (run, topic, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE saved (
+    run   BLOB NOT NULL,
+    step  TEXT NOT NULL,
+    value BLOB NOT NULL,
+    PRIMARY KEY (run, step)
+) STRICT, WITHOUT ROWID;
+
+-- `until` is when the key lapses; NULL is never.
+CREATE TABLE key (
+    workflow INTEGER NOT NULL,
+    key      TEXT    NOT NULL,
+    run      BLOB    NOT NULL,
+    digest   BLOB    NOT NULL,
+    until    INTEGER,
+    PRIMARY KEY (workflow, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE tag (
+    tag TEXT NOT NULL,
+    run BLOB NOT NULL,
+    PRIMARY KEY (tag, run)
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,259 @@
+//! Handing out runs.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap, VecDeque},
+    sync::Arc,
+};
+
+use rusqlite::{Connection, params};
+use windlass_core::{NodeId, RunId};
+use windlass_store::{Claim, Claimed, DefinitionId, Place, RunImage};
+
+use crate::{
+    book::Book,
+    column,
+    desk::Desk,
+    error::Fault,
+    held::{Held, Mirror},
+    image, inbox, node, owned,
+    pen::Pen,
+    place::Carried,
+    ready,
+    run::{self, Core},
+    saved, step,
+    waiting::{self, Waiter},
+};
+
+/// How many due runs one claim makes ready: enough to drain thousands at once, and no more than a few
+/// hundredths of a second of writing.
+const DUE_AT_ONCE: usize = 10_000;
+
+/// Makes due runs ready, and takes ready runs for a node.
+pub(crate) fn claim(desk: &mut Desk, request: &Claim) -> Result<Claimed, Fault> {
+    let mut mirror = node::fence(desk, request.node)?;
+    let now = desk.clock.now();
+    let due = waiting::due(&desk.book.conn, now, DUE_AT_ONCE)?;
+    wake(&desk.book.conn, &due)?;
+
+    let mut taking = Taking::new(&mut desk.book, request)?;
+    let held = mirror.of_claim(&desk.book.conn, request.claim)?;
+    let mut runs = Vec::new();
+    if held.is_empty() {
+        runs = taking.take(&mut desk.book, &mut mirror, request)?;
+    } else {
+        for run in held {
+            runs.extend(image::load(&mut desk.book, run)?);
+        }
+    }
+    let more = request.room > 0 && (due.len() == DUE_AT_ONCE || taking.has_more(&desk.book.conn)?);
+    let next_due = waiting::next_due(&desk.book.conn)?;
+    desk.mirrors.insert(request.node, mirror);
+    if !due.is_empty() {
+        desk.stir(Some(request.node));
+    }
+    Ok(Claimed { now, runs, next_due, more })
+}
+
+/// Makes the runs ready that were blocked by other versions than these.
+pub(crate) fn unblock(
+    desk: &mut Desk,
+    node: NodeId,
+    workflows: &[(Arc<str>, DefinitionId)],
+) -> Result<usize, Fault> {
+    node::check(desk, node)?;
+    let Book { conn, names } = &mut desk.book;
+    let mut count = 0;
+    for (workflow, version) in workflows {
+        if let Some(workflow) = names.find(conn, workflow)? {
+            let blocked = waiting::blocked(conn, workflow, *version)?;
+            wake(conn, &blocked)?;
+            count += blocked.len();
+        }
+    }
+    if count > 0 {
+        desk.stir(Some(node));
+    }
+    Ok(count)
+}
+
+fn wake(conn: &Connection, waiters: &[Waiter]) -> rusqlite::Result<()> {
+    let (mut add, mut remove) = (Pen::new(conn, ready::ADD), Pen::new(conn, waiting::REMOVE));
+    for waiter in waiters {
+        waiting::remove(&mut remove, waiter.run)?;
+        ready::add(&mut add, waiter.run, &waiter.core, &waiter.carried)?;
+    }
+    Ok(())
+}
+
+/// Ready runs of one workflow in one queue, the most urgent first, read a few at a time.
+struct Line {
+    queue: i64,
+    workflow: i64,
+    version: DefinitionId,
+    /// The row that was read last.
+    last: (i64, [u8; 16]),
+    rows: VecDeque<(u8, RunId, Carried)>,
+    is_read_out: bool,
+}
+
+impl Line {
+    /// Reads on, unless rows are at hand or there are no more.
+    fn fill(&mut self, conn: &Connection, chunk: usize) -> rusqlite::Result<()> {
+        if !self.rows.is_empty() || self.is_read_out {
+            return Ok(());
+        }
+        let limit = i64::try_from(chunk).unwrap_or(i64::MAX);
+        let mut first = conn.prepare_cached(ready::FIRST)?;
+        let (priority, run) = self.last;
+        let mut rows = first.query(params![self.queue, self.workflow, priority, run, limit])?;
+        while let Some(row) = rows.next()? {
+            self.rows.push_back((row.get(0)?, column::run_id(row, 1)?, Carried::read(row, 2)?));
+        }
+        self.is_read_out = self.rows.len() < chunk;
+        if let Some((priority, run, _)) = self.rows.back() {
+            self.last = (i64::from(*priority), *run.as_bytes());
+        }
+        Ok(())
+    }
+
+    fn head(&self) -> Option<(u8, RunId)> {
+        self.rows.front().map(|(priority, run, _)| (*priority, *run))
+    }
+}
+
+/// The lines that a request asks, and how far it got in them.
+struct Taking {
+    lines: Vec<Line>,
+    chunk: usize,
+}
+
+impl Taking {
+    fn new(book: &mut Book, request: &Claim) -> rusqlite::Result<Self> {
+        let Book { conn, names } = book;
+        let queues: HashMap<_, _> = request.queues.iter().map(|(queue, room)| (queue, *room)).collect();
+        let versions: HashMap<_, _> =
+            request.workflows.iter().map(|(name, version)| (name, *version)).collect();
+        let mut lines = Vec::new();
+        for (queue, _) in queues.into_iter().filter(|(_, room)| *room > 0) {
+            let Some(queue) = names.find(conn, queue)? else { continue };
+            for (workflow, version) in &versions {
+                let Some(workflow) = names.find(conn, workflow)? else { continue };
+                let (last, rows) = ((-1, [0; 16]), VecDeque::new());
+                lines.push(Line { queue, workflow, version: *version, last, rows, is_read_out: false });
+            }
+        }
+        // A single line is read in one go; many are read in small pieces, for few of them give much.
+        let chunk = (request.room.min(4096) / lines.len().max(1) + 1).max(16);
+        Ok(Self { lines, chunk })
+    }
+
+    /// Takes what the request has room for.
+    fn take(
+        &mut self,
+        book: &mut Book,
+        mirror: &mut Mirror,
+        request: &Claim,
+    ) -> Result<Vec<RunImage>, Fault> {
+        let mut room: HashMap<i64, usize> = HashMap::new();
+        for (queue, limit) in &request.queues {
+            if let Some(queue) = book.names.find(&book.conn, queue)? {
+                room.insert(queue, *limit);
+            }
+        }
+        let mut heads = BinaryHeap::new();
+        for (at, line) in self.lines.iter_mut().enumerate() {
+            line.fill(&book.conn, self.chunk)?;
+            heads.extend(line.head().map(|head| Reverse((head, at))));
+        }
+        let mut chosen = Chosen::new(&book.conn)?;
+        let mut bytes = 0;
+        while let Some(Reverse((_, at))) = heads.pop() {
+            if chosen.runs.len() >= request.room || (bytes >= request.bytes && !chosen.runs.is_empty()) {
+                break;
+            }
+            let line = &mut self.lines[at];
+            let left = room.get_mut(&line.queue).filter(|left| **left > 0);
+            let Some(left) = left else { continue };
+            *left -= 1;
+            let Some((_, run, carried)) = line.rows.pop_front() else { continue };
+            bytes += chosen.take(book, mirror, request, line, run, carried)?;
+            line.fill(&book.conn, self.chunk)?;
+            heads.extend(line.head().map(|head| Reverse((head, at))));
+        }
+        Ok(chosen.runs)
+    }
+
+    /// Whether the same request could take something now.
+    fn has_more(&mut self, conn: &Connection) -> rusqlite::Result<bool> {
+        for line in &mut self.lines {
+            line.fill(conn, self.chunk)?;
+            if line.head().is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The runs that a claim took.
+struct Chosen {
+    runs: Vec<RunImage>,
+    /// Whether any run has something in its inbox.
+    messages: bool,
+}
+
+impl Chosen {
+    fn new(conn: &Connection) -> rusqlite::Result<Self> {
+        Ok(Self { runs: Vec::new(), messages: inbox::any(conn)? })
+    }
+
+    /// Gives a ready run to the claiming node. Answers how many bytes it carries.
+    fn take(
+        &mut self,
+        book: &mut Book,
+        mirror: &mut Mirror,
+        request: &Claim,
+        line: &Line,
+        id: RunId,
+        mut carried: Carried,
+    ) -> Result<usize, Fault> {
+        let (core, row) = run::read(book, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let conn = &book.conn;
+        carried.definition.get_or_insert(line.version.0);
+        move_row(conn, mirror.no, id, &core, request, &carried)?;
+
+        let image = RunImage {
+            run: row,
+            standing: carried.standing(&core, Place::Owned { node: request.node, claim: request.claim }),
+            steps: step::read(conn, id)?,
+            inbox: if self.messages { inbox::read(conn, id)? } else { Vec::new() },
+            saved: saved::read(conn, id)?,
+        };
+        let has_saved = !image.saved.is_empty();
+        mirror.add(id, Held::with(request.claim, core, carried, &image.steps, has_saved));
+        let bytes = payload(&image);
+        self.runs.push(image);
+        Ok(bytes)
+    }
+}
+
+fn move_row(
+    conn: &Connection,
+    node: i64,
+    id: RunId,
+    core: &Core,
+    request: &Claim,
+    carried: &Carried,
+) -> rusqlite::Result<()> {
+    ready::remove(&mut Pen::new(conn, ready::REMOVE), id, core)?;
+    owned::add(&mut Pen::new(conn, owned::ADD), node, id, request.claim, carried)
+}
+
+/// About how many bytes a claim carries for this run.
+fn payload(image: &RunImage) -> usize {
+    let size = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map_or(0, bytes::Bytes::len);
+    let steps: usize = image.steps.iter().map(|step| size(&step.output) + size(&step.detail)).sum();
+    let inbox: usize = image.inbox.iter().map(|row| row.body.len()).sum();
+    image.run.input.len() + size(&image.run.context) + steps + inbox
+}

@@ -1,0 +1,312 @@
+//! Writing batches.
+
+use std::collections::{HashMap, HashSet};
+
+use rusqlite::Connection;
+use windlass_core::{ClaimId, NodeId, RunId, Time};
+use windlass_store::{Act, NewEnd, Refusal, StepRow, Unit, Wait, Written};
+
+use crate::{
+    book::Book,
+    desk::Desk,
+    ended::{self, NewEndedRow},
+    error::Fault,
+    held::{Held, Mirror},
+    inbox,
+    name::Names,
+    node, owned,
+    pen::Pen,
+    ready, run, saved,
+    step::{self, StepKey},
+    waiting,
+};
+
+/// The answers to a batch.
+pub(crate) type Answers = Vec<Result<Written, Refusal>>;
+
+/// Why an act was not written: it was refused before its first change, or a statement failed.
+pub(crate) enum Stop {
+    Refusal(Refusal),
+    Sql(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Stop {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refusal(refusal)
+    }
+}
+
+/// The statements of a batch that are used for every run.
+pub(crate) struct Pens<'c> {
+    pub(crate) add_run: Pen<'c>,
+    pub(crate) add_step: Pen<'c>,
+    pub(crate) add_ended: Pen<'c>,
+    pub(crate) add_owned: Pen<'c>,
+    pub(crate) remove_owned: Pen<'c>,
+    pub(crate) add_ready: Pen<'c>,
+    pub(crate) remove_ready: Pen<'c>,
+    pub(crate) add_waiting: Pen<'c>,
+    pub(crate) remove_waiting: Pen<'c>,
+}
+
+impl<'c> Pens<'c> {
+    pub(crate) fn new(conn: &'c Connection) -> Self {
+        Self {
+            add_run: Pen::new(conn, run::ADD),
+            add_step: Pen::new(conn, step::ADD),
+            add_ended: Pen::new(conn, ended::ADD),
+            add_owned: Pen::new(conn, owned::ADD),
+            remove_owned: Pen::new(conn, owned::REMOVE),
+            add_ready: Pen::new(conn, ready::ADD),
+            remove_ready: Pen::new(conn, ready::REMOVE),
+            add_waiting: Pen::new(conn, waiting::ADD),
+            remove_waiting: Pen::new(conn, waiting::REMOVE),
+        }
+    }
+}
+
+/// A batch that is being written.
+pub(crate) struct Batch<'a> {
+    pub(crate) conn: &'a Connection,
+    pub(crate) names: &'a mut Names,
+    pub(crate) pens: Pens<'a>,
+    /// The runs of the committing node.
+    pub(crate) mirror: Option<&'a mut Mirror>,
+    pub(crate) now: Time,
+    /// Whether something happened that others may wait for.
+    pub(crate) stirred: bool,
+    /// Whether a run of a queue and workflow is ready, where it was asked.
+    ready: HashMap<(i64, i64), bool>,
+    /// Whether any inbox has a row, once it was asked.
+    messages: Option<bool>,
+}
+
+/// Writes a batch, in order, and answers each unit.
+pub(crate) fn commit(desk: &mut Desk, node: Option<NodeId>, units: &[Unit]) -> Result<Answers, Fault> {
+    let now = desk.clock.now();
+    let mut mirror = node.map(|node| node::fence(desk, node)).transpose()?;
+    let Book { conn, names } = &mut desk.book;
+    let mut batch = Batch {
+        conn,
+        names,
+        pens: Pens::new(conn),
+        mirror: mirror.as_mut(),
+        now,
+        stirred: false,
+        ready: HashMap::new(),
+        messages: None,
+    };
+    let answers = batch.write_all(units)?;
+    let stirred = batch.stirred;
+    // Its statements go back to the connection before anything else is asked of it.
+    drop(batch);
+    if let (Some(node), Some(mirror)) = (node, mirror) {
+        desk.mirrors.insert(node, mirror);
+    }
+    if stirred {
+        desk.stir(node);
+    }
+    Ok(answers)
+}
+
+impl Batch<'_> {
+    fn write_all(&mut self, units: &[Unit]) -> Result<Answers, rusqlite::Error> {
+        let mut answers = Vec::with_capacity(units.len());
+        let mut refused = HashSet::new();
+        for Unit { run, act } in units {
+            let answer = if refused.contains(run) {
+                Err(Stop::Refusal(Refusal::Earlier))
+            } else {
+                act.check().map_err(Stop::Refusal).and_then(|()| self.write(*run, act))
+            };
+            answers.push(match answer {
+                Ok(written) => Ok(written),
+                Err(Stop::Refusal(refusal)) => {
+                    refused.insert(*run);
+                    Err(refusal)
+                }
+                Err(Stop::Sql(error)) => return Err(error),
+            });
+        }
+        Ok(answers)
+    }
+
+    fn write(&mut self, run: RunId, act: &Act) -> Result<Written, Stop> {
+        match act {
+            Act::Start(new) => return self.start(run, new),
+            Act::Send(message) => self.send(run, message)?,
+            Act::EndIdle { only, end } => self.end_idle(run, *only, end)?,
+            Act::Reopen { after } => self.reopen(run, *after)?,
+            Act::Record { claim, .. }
+            | Act::Save { claim, .. }
+            | Act::End { claim, .. }
+            | Act::Park { claim, .. }
+            | Act::Release { claim } => {
+                if !self.write_held(run, *claim, act)? {
+                    return self.said_before(run, *claim);
+                }
+            }
+        }
+        Ok(Written::Done { at: self.now })
+    }
+
+    /// Writes an act of the run's holder. Answers whether the committing node is that.
+    fn write_held(&mut self, run: RunId, claim: ClaimId, act: &Act) -> Result<bool, rusqlite::Error> {
+        let Some(mirror) = self.mirror.as_deref_mut() else { return Ok(false) };
+        let Some(held) = mirror.get(self.conn, run, claim)? else { return Ok(false) };
+        match act {
+            Act::Record { steps, consumed, .. } => {
+                record(self.conn, &mut self.pens.add_step, run, held, steps)?;
+                inbox::consume(self.conn, run, consumed)?;
+            }
+            Act::Save { step, value, .. } => {
+                held.saved = true;
+                saved::keep(self.conn, run, step, value)?;
+            }
+            Act::End { steps, end, .. } => self.end_held(run, claim, steps, end)?,
+            Act::Park { steps, consumed, wait, .. } => {
+                record(self.conn, &mut self.pens.add_step, run, held, steps)?;
+                inbox::consume(self.conn, run, consumed)?;
+                self.park(run, claim, wait)?;
+            }
+            Act::Release { .. } => {
+                let (core, carried) = (held.core, held.carried);
+                self.give_up(run)?;
+                self.make_ready(run, &core, &carried)?;
+            }
+            Act::Start(_) | Act::Send(_) | Act::EndIdle { .. } | Act::Reopen { .. } => {
+                unreachable!("these acts need no holder")
+            }
+        }
+        Ok(true)
+    }
+
+    /// Ends a held run. The last step goes along in the row of the end.
+    fn end_held(
+        &mut self,
+        run: RunId,
+        claim: ClaimId,
+        steps: &[StepRow],
+        end: &NewEnd,
+    ) -> Result<(), rusqlite::Error> {
+        let Some(mirror) = self.mirror.as_deref_mut() else { return Ok(()) };
+        let Some(held) = mirror.get(self.conn, run, claim)? else { return Ok(()) };
+        let mut last: Option<&StepRow> = None;
+        for step in steps {
+            // The last one is not in the table yet, where a repeat of it would be found.
+            let repeats = last.is_some_and(|last| StepKey::of(last) == StepKey::of(step));
+            if !repeats
+                && held.admits(self.conn, run, step)?
+                && let Some(before) = last.replace(step)
+            {
+                held.record(&mut self.pens.add_step, run, before)?;
+            }
+        }
+        let (core, carried, saved) = (held.core, held.carried, held.saved);
+        self.give_up(run)?;
+        self.clear_inbox(run)?;
+        if saved {
+            saved::clear(self.conn, run)?;
+        }
+        let row = NewEndedRow { carried: &carried, end, at: self.now, claim: Some(claim), step: last };
+        ended::add(&mut self.pens.add_ended, run, &core, &row)?;
+        self.stirred = true;
+        Ok(())
+    }
+
+    fn park(&mut self, run: RunId, claim: ClaimId, wait: &Wait) -> Result<(), rusqlite::Error> {
+        let Some(mirror) = self.mirror.as_deref_mut() else { return Ok(()) };
+        let Some(held) = mirror.get(self.conn, run, claim)? else { return Ok(()) };
+        let (core, carried) = (held.core, held.carried);
+        self.give_up(run)?;
+        if wait.is_due(self.now) || inbox::has_topic(self.conn, run, &wait.topics)? {
+            return self.make_ready(run, &core, &carried);
+        }
+        // Whoever sleeps until the next due run has to look again.
+        self.stirred = true;
+        waiting::add(&mut self.pens.add_waiting, run, &core, &carried, wait)
+    }
+
+    /// Takes a run from the committing node.
+    fn give_up(&mut self, run: RunId) -> Result<(), rusqlite::Error> {
+        if let Some(mirror) = self.mirror.as_deref_mut() {
+            mirror.remove(run);
+            owned::remove(&mut self.pens.remove_owned, mirror.no, run)?;
+        }
+        Ok(())
+    }
+
+    /// An act whose claim has written the end that the run stands at was written with it; any other act of
+    /// somebody who does not hold the run is refused.
+    fn said_before(&mut self, id: RunId, claim: ClaimId) -> Result<Written, Stop> {
+        let Some(core) = run::core(self.conn, id)? else { return Err(Refusal::NotYours.into()) };
+        match ended::read(self.conn, id, &core)? {
+            Some(row) if row.claim == Some(claim) => Ok(Written::Done { at: row.end.at }),
+            _ => Err(Refusal::NotYours.into()),
+        }
+    }
+
+    /// Makes a run ready that stands nowhere else.
+    pub(crate) fn make_ready(
+        &mut self,
+        run: RunId,
+        core: &run::Core,
+        carried: &crate::place::Carried,
+    ) -> Result<(), rusqlite::Error> {
+        self.stirred = true;
+        self.ready.insert((core.queue, core.workflow), true);
+        ready::add(&mut self.pens.add_ready, run, core, carried)
+    }
+
+    /// Whether a run of this workflow is ready in this queue.
+    pub(crate) fn is_any_ready(&mut self, core: &run::Core) -> Result<bool, rusqlite::Error> {
+        let pair = (core.queue, core.workflow);
+        if let Some(known) = self.ready.get(&pair) {
+            return Ok(*known);
+        }
+        let any = ready::any(self.conn, core.queue, core.workflow)?;
+        self.ready.insert(pair, any);
+        Ok(any)
+    }
+
+    /// Forgets what is known about ready runs of a queue and workflow: one was taken away.
+    pub(crate) fn ask_ready_again(&mut self, core: &run::Core) {
+        self.ready.remove(&(core.queue, core.workflow));
+    }
+
+    /// Notes that an inbox has a row.
+    pub(crate) fn note_message(&mut self) {
+        self.messages = Some(true);
+    }
+
+    /// Throws away what a run did not take in.
+    pub(crate) fn clear_inbox(&mut self, run: RunId) -> Result<(), rusqlite::Error> {
+        let any = match self.messages {
+            Some(any) => any,
+            None => *self.messages.insert(inbox::any(self.conn)?),
+        };
+        if any { inbox::clear(self.conn, run) } else { Ok(()) }
+    }
+}
+
+/// Adds the steps that are new.
+pub(crate) fn record(
+    conn: &Connection,
+    pen: &mut Pen<'_>,
+    run: RunId,
+    held: &mut Held,
+    steps: &[StepRow],
+) -> Result<(), rusqlite::Error> {
+    for step in steps {
+        if held.admits(conn, run, step)? {
+            held.record(pen, run, step)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! Versions of workflows.
+
+use rusqlite::{OptionalExtension, params};
+use windlass_store::{DefinitionId, DefinitionRow};
+
+use crate::{book::Book, column, error::Fault};
+
+const FIND: &str = "SELECT id FROM definition WHERE workflow = ?1 AND version = ?2";
+const ADD: &str = "INSERT INTO definition (workflow, version, body) VALUES (?1, ?2, ?3) RETURNING id";
+const READ: &str = "SELECT workflow, version, body FROM definition WHERE id = ?1";
+
+#[cfg(test)]
+pub(crate) const STATEMENTS: &[&str] = &[FIND, READ];
+
+/// The number of a version, given out on first sight.
+pub(crate) fn define(book: &mut Book, new: &DefinitionRow) -> Result<DefinitionId, Fault> {
+    let Book { conn, names } = book;
+    let workflow = names.number(conn, &new.workflow)?;
+    let known = conn
+        .prepare_cached(FIND)?
+        .query_row(params![workflow, &*new.version], |row| row.get(0))
+        .optional()?;
+    let id = match known {
+        Some(id) => id,
+        None => conn
+            .prepare_cached(ADD)?
+            .query_row(params![workflow, &*new.version, &*new.body], |row| row.get(0))?,
+    };
+    Ok(DefinitionId(id))
+}
+
+/// The version with a number.
+pub(crate) fn read(book: &mut Book, id: DefinitionId) -> Result<Option<DefinitionRow>, Fault> {
+    let Book { conn, names } = book;
+    let mut find = conn.prepare_cached(READ)?;
+    let mut rows = find.query([id.0])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let workflow = names.text(conn, row.get(0)?)?;
+    Ok(Some(DefinitionRow { workflow, version: row.get(1)?, body: column::bytes(row, 2)? }))
+}

@@ -1,0 +1,211 @@
+//! The thread that writes.
+
+use std::{
+    collections::HashMap,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    time::Duration,
+};
+
+use tokio::sync::broadcast;
+use windlass_core::NodeId;
+use windlass_store::{Hint, StoreError};
+
+use crate::{
+    book::Book, clock::Clock, error::describe, held::Mirror, job::Job, locks::Locks, options::CommitMoment,
+};
+
+/// How many requests share a transaction at most.
+const TOGETHER: usize = 64;
+/// How often an idle writer looks for the commits of others while others are there.
+const WATCHFUL: Duration = Duration::from_millis(3);
+/// The same while nobody else is there.
+const ALONE: Duration = Duration::from_millis(250);
+
+const VERSION: &str = "PRAGMA data_version";
+
+/// Owns the connection that writes, and does whole transactions on it.
+///
+/// It takes whatever requests are waiting, does them one after the other in one transaction, and answers them
+/// when the transaction is on disk. A request that fails takes nobody with it: the others are done again.
+pub(crate) struct Desk {
+    pub(crate) book: Book,
+    pub(crate) clock: Clock,
+    /// What is known about the runs of the nodes that act through this handle.
+    pub(crate) mirrors: HashMap<NodeId, Mirror>,
+    /// Tells this handle from every other that has the file open.
+    pub(crate) handle: i64,
+    /// Nodes that are gone once the transaction is committed.
+    pub(crate) let_go: Vec<NodeId>,
+    pub(crate) file: String,
+    pub(crate) locks: Option<Arc<Locks>>,
+    pub(crate) peers: Arc<AtomicBool>,
+    pub(crate) hints: broadcast::Sender<Hint>,
+    pub(crate) hook: Option<Arc<dyn Fn(CommitMoment) + Send + Sync>>,
+    /// Whether something happened that others on this very handle may wait for.
+    pub(crate) stirred: bool,
+    pub(crate) commits: u64,
+    pub(crate) seen_version: i64,
+}
+
+impl Desk {
+    /// Serves until nobody can ask any more.
+    pub(crate) fn run(mut self, requests: &Receiver<Box<dyn Job<Self>>>) {
+        loop {
+            let request = match self.pause() {
+                Some(pause) => requests.recv_timeout(pause),
+                None => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match request {
+                Ok(first) => {
+                    let more = std::iter::from_fn(|| requests.try_recv().ok());
+                    self.serve(std::iter::once(first).chain(more).take(TOGETHER).collect());
+                }
+                Err(RecvTimeoutError::Timeout) => self.look_around(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Notes that something happened that others may wait for. The one node of a handle knows what it does;
+    /// anybody else on the same handle is told.
+    pub(crate) fn stir(&mut self, by: Option<NodeId>) {
+        self.stirred |= by.is_none_or(|node| self.mirrors.keys().any(|other| *other != node));
+    }
+
+    /// Takes the lock that proves the life of a node of this process.
+    pub(crate) fn hold(&self, node: NodeId) -> Result<(), StoreError> {
+        let held = self.locks.as_ref().map_or(Ok(()), |locks| locks.hold(node));
+        held.map_err(|error| self.unavailable("a lock for this process could not be made", &error))
+    }
+
+    /// Whether it is proved that the process of a node is gone.
+    pub(crate) fn is_gone(&self, node: NodeId) -> bool {
+        let Some(locks) = &self.locks else { return false };
+        locks.is_gone(node).unwrap_or_else(|error| {
+            tracing::warn!(file = self.file, %node, %error, "the lock of another process cannot be read");
+            false
+        })
+    }
+
+    fn serve(&mut self, mut jobs: Vec<Box<dyn Job<Self>>>) {
+        let fate = self.transact(&mut jobs);
+        if fate.is_err() && jobs.len() > 1 {
+            for job in jobs {
+                self.serve(vec![job]);
+            }
+            return;
+        }
+        for job in jobs {
+            job.answer(fate.clone());
+        }
+    }
+
+    /// Does the jobs in one transaction; leaves nothing of it when one of them cannot be done.
+    fn transact(&mut self, jobs: &mut [Box<dyn Job<Self>>]) -> Result<(), StoreError> {
+        let locks = self.locks.clone();
+        let turn = locks.as_ref().map(|locks| locks.turnstile.pass()).transpose();
+        let turn = turn.map_err(|error| self.unavailable("the turn to write could not be taken", &error))?;
+        let done = self.write(jobs);
+        drop(turn);
+        match done {
+            Ok(()) => {
+                self.tidy();
+                Ok(())
+            }
+            Err(error) => {
+                self.forget();
+                Err(describe(&error, &self.file))
+            }
+        }
+    }
+
+    fn write(&mut self, jobs: &mut [Box<dyn Job<Self>>]) -> Result<(), rusqlite::Error> {
+        self.book.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        self.look_for_others()?;
+        for job in jobs {
+            job.attempt(self)?;
+        }
+        self.commits += 1;
+        self.tell(CommitMoment::Before(self.commits));
+        self.book.conn.prepare_cached("COMMIT")?.execute([])?;
+        self.tell(CommitMoment::After(self.commits));
+        Ok(())
+    }
+
+    fn tell(&self, moment: CommitMoment) {
+        if let Some(hook) = &self.hook {
+            hook(moment);
+        }
+    }
+
+    /// What is left to do when a transaction is committed.
+    fn tidy(&mut self) {
+        for node in std::mem::take(&mut self.let_go) {
+            let Some(locks) = &self.locks else { continue };
+            if let Err(error) = locks.let_go(node) {
+                tracing::warn!(file = self.file, %node, %error, "the lock of a node that is gone was not removed");
+            }
+        }
+        if std::mem::take(&mut self.stirred) {
+            self.hint();
+        }
+    }
+
+    /// What is left to do when a transaction failed: nothing that it wrote is true.
+    fn forget(&mut self) {
+        if !self.book.conn.is_autocommit()
+            && let Err(error) = self.book.conn.execute_batch("ROLLBACK")
+        {
+            tracing::error!(file = self.file, %error, "a failed transaction could not be rolled back");
+        }
+        self.mirrors.clear();
+        self.book.names.forget();
+        self.let_go.clear();
+        self.stirred = false;
+    }
+
+    fn pause(&self) -> Option<Duration> {
+        self.locks.as_ref()?;
+        Some(if self.peers.load(Ordering::Relaxed) { WATCHFUL } else { ALONE })
+    }
+
+    fn look_around(&mut self) {
+        if let Err(error) = self.look_for_others() {
+            tracing::warn!(file = self.file, %error, "the commits of other processes cannot be seen");
+        }
+    }
+
+    /// Tells whether somebody else has committed since the last look.
+    fn look_for_others(&mut self) -> rusqlite::Result<()> {
+        if self.locks.is_none() {
+            return Ok(());
+        }
+        let version = self.book.conn.prepare_cached(VERSION)?.query_row([], |row| row.get(0))?;
+        if version != self.seen_version {
+            self.seen_version = version;
+            self.peers.store(true, Ordering::Relaxed);
+            self.hint();
+        }
+        Ok(())
+    }
+
+    /// Takes what is committed so far as known.
+    pub(crate) fn learn_version(&mut self) -> rusqlite::Result<()> {
+        self.seen_version = self.book.conn.prepare_cached(VERSION)?.query_row([], |row| row.get(0))?;
+        Ok(())
+    }
+
+    fn hint(&self) {
+        // Nobody may be listening.
+        drop(self.hints.send(Hint::Changed));
+    }
+
+    fn unavailable(&self, what: &str, error: &io::Error) -> StoreError {
+        StoreError::Unavailable(format!("{}: {what}: {error}", self.file))
+    }
+}

@@ -1,0 +1,47 @@
+//! Runs with all that is needed to continue them.
+
+use windlass_core::RunId;
+use windlass_store::{End, RunImage};
+
+use crate::{
+    book::Book,
+    ended,
+    error::Fault,
+    inbox,
+    place::{Spot, locate},
+    run, saved, step,
+};
+
+/// A run with its records.
+pub(crate) fn load(book: &mut Book, id: RunId) -> Result<Option<RunImage>, Fault> {
+    let Some((core, row)) = run::read(book, id)? else { return Ok(None) };
+    let conn = &book.conn;
+    let mut spot = locate(conn, id, &core)?;
+    let mut steps = step::read(conn, id)?;
+    if let Spot::Ended(row) = &mut spot {
+        steps.extend(row.step.take());
+    }
+    Ok(Some(RunImage {
+        run: row,
+        standing: spot.standing(&core),
+        steps,
+        inbox: inbox::read(conn, id)?,
+        saved: saved::read(conn, id)?,
+    }))
+}
+
+/// The ends of those among these runs that stand ended.
+pub(crate) fn ends(book: &mut Book, runs: &[RunId]) -> Result<Vec<(RunId, End)>, Fault> {
+    let mut ends = Vec::new();
+    let mut asked = runs.to_vec();
+    asked.sort_unstable();
+    asked.dedup();
+    for id in asked {
+        if let Some(core) = run::core(&book.conn, id)?
+            && let Some(row) = ended::read(&book.conn, id, &core)?
+        {
+            ends.push((id, row.end));
+        }
+    }
+    Ok(ends)
+}

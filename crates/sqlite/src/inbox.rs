@@ -1,0 +1,117 @@
+//! What came to runs from outside.
+
+use rusqlite::{Connection, Row, params};
+use windlass_core::{NodeId, RunId, Time};
+use windlass_store::{InboxRow, NewMessage};
+
+use crate::column;
+
+const ADD: &str = "INSERT INTO inbox (run, topic, key, body, at) VALUES (?1, ?2, ?3, ?4, ?5)";
+const KNOWN: &str = "\
+    SELECT EXISTS (SELECT 1 FROM inbox WHERE run = ?1 AND topic = ?2 AND key = ?3) \
+        OR EXISTS (SELECT 1 FROM delivered WHERE run = ?1 AND topic = ?2 AND key = ?3)";
+const READ: &str = "SELECT seq, run, topic, body, at FROM inbox WHERE run = ?1 ORDER BY seq";
+const TOPICS: &str = "SELECT topic FROM inbox WHERE run = ?1";
+const OF_NODE: &str = "\
+    SELECT i.seq, i.run, i.topic, i.body, i.at \
+    FROM node AS n CROSS JOIN owned AS o ON o.node = n.no CROSS JOIN inbox AS i ON i.run = o.run \
+    WHERE n.id = ?1";
+/// The same, for when there are fewer messages than a node may hold runs.
+const OF_NODE_BY_MESSAGE: &str = "\
+    SELECT i.seq, i.run, i.topic, i.body, i.at \
+    FROM node AS n CROSS JOIN inbox AS i CROSS JOIN owned AS o ON o.node = n.no AND o.run = i.run \
+    WHERE n.id = ?1";
+const COUNT: &str = "SELECT count(*) FROM (SELECT 1 FROM inbox LIMIT ?1)";
+const ANY: &str = "SELECT EXISTS (SELECT 1 FROM inbox)";
+const DELIVER: &str = "\
+    INSERT INTO delivered (run, topic, key) \
+    SELECT run, topic, key FROM inbox WHERE seq = ?1 AND run = ?2 AND key IS NOT NULL ON CONFLICT DO NOTHING";
+const REMOVE: &str = "DELETE FROM inbox WHERE seq = ?1 AND run = ?2";
+const CLEAR: &str = "DELETE FROM inbox WHERE run = ?1";
+
+/// Up to how many messages are looked through one by one.
+const FEW: i64 = 1000;
+
+#[cfg(test)]
+pub(crate) const STATEMENTS: &[&str] = &[ADD, KNOWN, READ, TOPICS, OF_NODE, DELIVER, REMOVE, CLEAR];
+
+/// Adds a row.
+pub(crate) fn add(conn: &Connection, run: RunId, message: &NewMessage, at: Time) -> rusqlite::Result<()> {
+    let NewMessage { topic, body, key } = message;
+    conn.prepare_cached(ADD)?.execute(params![run.as_bytes(), topic, key, &**body, at.0])?;
+    Ok(())
+}
+
+/// Whether a message with this key lies in the inbox of a run or was taken in.
+pub(crate) fn knows(conn: &Connection, run: RunId, topic: &str, key: &str) -> rusqlite::Result<bool> {
+    conn.prepare_cached(KNOWN)?.query_row(params![run.as_bytes(), topic, key], |row| row.get(0))
+}
+
+/// The inbox of a run, oldest first.
+pub(crate) fn read(conn: &Connection, run: RunId) -> rusqlite::Result<Vec<InboxRow>> {
+    conn.prepare_cached(READ)?.query_map([run.as_bytes()], inbox_row)?.collect()
+}
+
+/// Whether a row with one of these topics lies in the inbox of a run.
+pub(crate) fn has_topic(conn: &Connection, run: RunId, topics: &[String]) -> rusqlite::Result<bool> {
+    if topics.is_empty() {
+        return Ok(false);
+    }
+    let mut find = conn.prepare_cached(TOPICS)?;
+    let mut rows = find.query([run.as_bytes()])?;
+    while let Some(row) = rows.next()? {
+        let topic = row.get_ref(0)?.as_str()?;
+        if topics.iter().any(|wanted| wanted == topic) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What lies in the inboxes of the runs that a node holds, oldest first.
+pub(crate) fn of_node(conn: &Connection, node: NodeId) -> rusqlite::Result<Vec<InboxRow>> {
+    let count: i64 = conn.prepare_cached(COUNT)?.query_row([FEW], |row| row.get(0))?;
+    let find = match count {
+        0 => return Ok(Vec::new()),
+        FEW.. => OF_NODE,
+        _ => OF_NODE_BY_MESSAGE,
+    };
+    let mut find = conn.prepare_cached(find)?;
+    let mut rows: Vec<_> = find.query_map([node.as_bytes()], inbox_row)?.collect::<Result<_, _>>()?;
+    rows.sort_by_key(|row| row.seq);
+    Ok(rows)
+}
+
+/// Whether any run has anything in its inbox.
+pub(crate) fn any(conn: &Connection) -> rusqlite::Result<bool> {
+    conn.prepare_cached(ANY)?.query_row([], |row| row.get(0))
+}
+
+/// Deletes rows that a run took in, and remembers their keys.
+pub(crate) fn consume(conn: &Connection, run: RunId, seqs: &[i64]) -> rusqlite::Result<()> {
+    if seqs.is_empty() {
+        return Ok(());
+    }
+    let (mut deliver, mut remove) = (conn.prepare_cached(DELIVER)?, conn.prepare_cached(REMOVE)?);
+    for seq in seqs {
+        deliver.execute(params![seq, run.as_bytes()])?;
+        remove.execute(params![seq, run.as_bytes()])?;
+    }
+    Ok(())
+}
+
+/// Throws away what a run did not take in.
+pub(crate) fn clear(conn: &Connection, run: RunId) -> rusqlite::Result<()> {
+    conn.prepare_cached(CLEAR)?.execute([run.as_bytes()])?;
+    Ok(())
+}
+
+fn inbox_row(row: &Row<'_>) -> rusqlite::Result<InboxRow> {
+    Ok(InboxRow {
+        seq: row.get(0)?,
+        run: column::run_id(row, 1)?,
+        topic: row.get(2)?,
+        body: column::bytes(row, 3)?,
+        at: Time(row.get(4)?),
+    })
+}

@@ -1,0 +1,43 @@
+//! Keys that runs are known by.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use windlass_core::{RunId, Time};
+use windlass_store::{KeyLife, NewKey};
+
+use crate::column;
+
+const READ: &str =
+    "SELECT run, digest FROM key WHERE workflow = ?1 AND key = ?2 AND (until IS NULL OR ?3 < until)";
+const TAKE: &str = "\
+    INSERT INTO key (workflow, key, run, digest, until) VALUES (?1, ?2, ?3, ?4, ?5) \
+    ON CONFLICT (workflow, key) DO UPDATE SET run = excluded.run, digest = excluded.digest, until = excluded.until";
+
+#[cfg(test)]
+pub(crate) const STATEMENTS: &[&str] = &[READ, TAKE];
+
+/// The run that a key stands for now, and the digest of its input.
+pub(crate) fn read(
+    conn: &Connection,
+    workflow: i64,
+    key: &str,
+    now: Time,
+) -> rusqlite::Result<Option<(RunId, [u8; 16])>> {
+    let mut find = conn.prepare_cached(READ)?;
+    find.query_row(params![workflow, key, now.0], |row| Ok((column::run_id(row, 0)?, row.get(1)?))).optional()
+}
+
+/// Gives a key that is free, or has lapsed, to a run.
+pub(crate) fn take(
+    conn: &Connection,
+    workflow: i64,
+    new: &NewKey,
+    run: RunId,
+    now: Time,
+) -> rusqlite::Result<()> {
+    let until = match new.life {
+        KeyLife::Kept => None,
+        KeyLife::For(life) => Some((now + life).0),
+    };
+    conn.prepare_cached(TAKE)?.execute(params![workflow, new.key, run.as_bytes(), new.digest, until])?;
+    Ok(())
+}

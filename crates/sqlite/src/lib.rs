@@ -1,0 +1,66 @@
+//! The Windlass store on SQLite.
+//!
+//! One thread owns the connection that writes and does whole transactions on it; a few threads read. Several
+//! processes may open one file: they take turns through two file locks, prove their life through another, and
+//! see each other's commits within milliseconds.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), windlass_sqlite::OpenError> {
+//! use windlass_sqlite::Sqlite;
+//!
+//! let store = Sqlite::open("sqlite://app.db").await?;
+//! # drop(store);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Files
+//!
+//! Beside `app.db` there are SQLite's own `app.db-wal` and `app.db-shm`, and the directory `app.db-locks`, whose
+//! small files hold nothing but locks. It may be deleted while no process has the database open. A backup needs
+//! the database alone, taken with `VACUUM INTO` or SQLite's backup interface, not by copying a file in use.
+
+mod book;
+mod claim;
+mod clock;
+mod column;
+mod commit;
+mod definition;
+mod desk;
+mod ended;
+mod error;
+mod find;
+mod held;
+mod image;
+mod inbox;
+mod job;
+mod key;
+mod location;
+mod locks;
+mod migration;
+mod mount;
+mod name;
+mod node;
+mod open;
+mod options;
+mod order;
+mod owned;
+mod pen;
+mod place;
+mod readers;
+mod ready;
+mod run;
+mod saved;
+mod sqlite;
+mod start;
+mod step;
+mod turnstile;
+mod waiting;
+mod watcher;
+
+#[cfg(test)]
+mod plan;
+
+pub use error::OpenError;
+pub use options::{CommitMoment, SqliteOptions, Synchronous};
+pub use sqlite::Sqlite;

@@ -1,0 +1,223 @@
+//! Processes that run an engine: joining, living, dying.
+
+use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
+use windlass_core::{NodeId, Time};
+use windlass_store::{Death, Heartbeat, Joined, NewNode, NodeRow, StoreError, Swept};
+
+use crate::{column, desk::Desk, error::Fault, held::Mirror, inbox, owned, pen::Pen, ready};
+
+const FENCE: &str = "SELECT no, dead, handle FROM node WHERE id = ?1";
+const ADOPT: &str = "UPDATE node SET handle = ?2 WHERE no = ?1";
+const ADD: &str = "\
+    INSERT INTO node (id, name, pid, host, version, queues, started_at, heartbeat_at, stale_after, handle) \
+    VALUES (:id, :name, :pid, :host, :version, :queues, :now, :now, :stale_after, :handle) RETURNING no";
+const RENEW: &str = "UPDATE node SET heartbeat_at = ?2 WHERE no = ?1";
+const BEAT: &str = "UPDATE node SET heartbeat_at = ?2, running = ?3 WHERE no = ?1";
+const REMOVE: &str = "DELETE FROM node WHERE no = ?1";
+const DEPOSE: &str = "UPDATE node SET dead = 1 WHERE name = ?1 AND dead = 0 RETURNING id";
+const CONDEMN: &str = "UPDATE node SET dead = 1 WHERE id = ?1";
+const JUDGE: &str = "SELECT dead, heartbeat_at, stale_after FROM node WHERE id = ?1";
+const DEAD: &str = "SELECT no, id FROM node WHERE dead = 1 ORDER BY no";
+const ALL: &str = "\
+    SELECT id, name, pid, host, version, queues, started_at, heartbeat_at, stale_after, dead, running \
+    FROM node ORDER BY id";
+
+#[cfg(test)]
+pub(crate) const STATEMENTS: &[&str] = &[FENCE, ADOPT, ADD, RENEW, BEAT, REMOVE, CONDEMN, JUDGE];
+
+/// Refuses a node that was declared dead or is not known, and hands out what this handle knows of its runs.
+/// The caller gives that back to the desk when it has done its part.
+pub(crate) fn fence(desk: &mut Desk, node: NodeId) -> Result<Mirror, Fault> {
+    let conn = &desk.book.conn;
+    let found: Option<(i64, bool, i64)> = conn
+        .prepare_cached(FENCE)?
+        .query_row([node.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    let known = desk.mirrors.remove(&node);
+    match found {
+        None | Some((_, true, _)) => {
+            desk.let_go.push(node);
+            Err(StoreError::Fenced.into())
+        }
+        Some((no, false, handle)) if handle == desk.handle => {
+            Ok(known.unwrap_or_else(|| Mirror::unknown(no)))
+        }
+        Some((no, false, _)) => {
+            conn.prepare_cached(ADOPT)?.execute([no, desk.handle])?;
+            Ok(Mirror::unknown(no))
+        }
+    }
+}
+
+/// Refuses a node that was declared dead or is not known. Answers its number.
+pub(crate) fn check(desk: &mut Desk, node: NodeId) -> Result<i64, Fault> {
+    let mirror = fence(desk, node)?;
+    let no = mirror.no;
+    desk.mirrors.insert(node, mirror);
+    Ok(no)
+}
+
+/// Adds a node.
+pub(crate) fn join(desk: &mut Desk, new: &NewNode) -> Result<Joined, Fault> {
+    let now = desk.clock.now();
+    if exists(&desk.book.conn, new.id)? {
+        let no = check(desk, new.id)?;
+        desk.book.conn.prepare_cached(RENEW)?.execute([no, now.0])?;
+        return Ok(Joined { now, fenced: Vec::new() });
+    }
+    // The lock comes first: a row without a lock would look like a process that is gone.
+    desk.hold(new.id)?;
+    let conn = &desk.book.conn;
+    let mut fenced: Vec<NodeId> = match &new.name {
+        None => Vec::new(),
+        Some(name) => conn
+            .prepare_cached(DEPOSE)?
+            .query_map([name], |row| column::node_id(row, 0))?
+            .collect::<Result<_, _>>()?,
+    };
+    fenced.sort();
+    let no = conn.prepare_cached(ADD)?.query_row(
+        named_params! {
+            ":id": new.id.as_bytes(),
+            ":name": new.name,
+            ":pid": std::process::id(),
+            ":host": host(),
+            ":version": new.version,
+            ":queues": serde_json::Value::from(new.queues.clone()).to_string(),
+            ":now": now.0,
+            ":stale_after": column::micros(new.stale_after),
+            ":handle": desk.handle,
+        },
+        |row| row.get(0),
+    )?;
+    desk.mirrors.insert(new.id, Mirror::empty(no));
+    Ok(Joined { now, fenced })
+}
+
+/// Says that a node lives, and looks around.
+pub(crate) fn heartbeat(desk: &mut Desk, node: NodeId, running: u32) -> Result<Heartbeat, Fault> {
+    let no = check(desk, node)?;
+    let now = desk.clock.now();
+    let conn = &desk.book.conn;
+    conn.prepare_cached(BEAT)?.execute(params![no, now.0, running])?;
+    let mut others = all(conn)?;
+    others.retain(|row| row.id != node);
+    let gone = others.iter().filter(|row| !row.dead && desk.is_gone(row.id)).map(|row| row.id).collect();
+    Ok(Heartbeat { now, others, gone, inbox: inbox::of_node(conn, node)? })
+}
+
+/// Removes a node. What it holds becomes ready.
+pub(crate) fn leave(desk: &mut Desk, node: NodeId) -> Result<(), Fault> {
+    let no = check(desk, node)?;
+    desk.mirrors.remove(&node);
+    let released = release(&desk.book.conn, no, usize::MAX, 0)?;
+    desk.book.conn.prepare_cached(REMOVE)?.execute([no])?;
+    desk.let_go.push(node);
+    if released > 0 {
+        desk.stir(Some(node));
+    }
+    Ok(())
+}
+
+/// Declares a node dead if there is still reason to. Answers whether it is dead now.
+pub(crate) fn declare_dead(
+    desk: &mut Desk,
+    judge: NodeId,
+    condemned: NodeId,
+    why: Death,
+) -> Result<bool, Fault> {
+    check(desk, judge)?;
+    let now = desk.clock.now();
+    let conn = &desk.book.conn;
+    let row: Option<(bool, i64, i64)> = conn
+        .prepare_cached(JUDGE)?
+        .query_row([condemned.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    let Some((dead, heartbeat_at, stale_after)) = row else { return Ok(true) };
+    if dead {
+        return Ok(true);
+    }
+    let is_due = match why {
+        Death::Stale => now.since(Time(heartbeat_at)) > column::span(stale_after),
+        Death::Gone => desk.is_gone(condemned),
+    };
+    if is_due {
+        conn.prepare_cached(CONDEMN)?.execute([condemned.as_bytes()])?;
+    }
+    Ok(is_due)
+}
+
+/// Makes runs of dead nodes ready, and removes dead nodes that hold nothing.
+pub(crate) fn sweep(desk: &mut Desk, judge: NodeId, limit: usize) -> Result<Swept, Fault> {
+    check(desk, judge)?;
+    let conn = &desk.book.conn;
+    let dead: Vec<(i64, NodeId)> = conn
+        .prepare_cached(DEAD)?
+        .query_map([], |row| Ok((row.get(0)?, column::node_id(row, 1)?)))?
+        .collect::<Result<_, _>>()?;
+    let mut swept = Swept { released: 0, more: false };
+    for (no, id) in dead {
+        swept.released += release(conn, no, limit - swept.released, 1)?;
+        if owned::any(conn, no)? {
+            swept.more = true;
+        } else {
+            conn.prepare_cached(REMOVE)?.execute([no])?;
+            desk.mirrors.remove(&id);
+            desk.let_go.push(id);
+        }
+    }
+    if swept.released > 0 {
+        desk.stir(Some(judge));
+    }
+    Ok(swept)
+}
+
+/// Every node, by id.
+pub(crate) fn all(conn: &Connection) -> rusqlite::Result<Vec<NodeRow>> {
+    conn.prepare_cached(ALL)?.query_map([], node_row)?.collect()
+}
+
+fn exists(conn: &Connection, id: NodeId) -> rusqlite::Result<bool> {
+    conn.prepare_cached(FENCE)?.exists([id.as_bytes()])
+}
+
+/// Makes up to `limit` runs of a node ready. Answers how many.
+fn release(conn: &Connection, no: i64, limit: usize, recoveries: u32) -> rusqlite::Result<usize> {
+    let (mut add, mut remove) = (Pen::new(conn, ready::ADD), Pen::new(conn, owned::REMOVE));
+    let rows = owned::of_node(conn, no, limit)?;
+    for row in &rows {
+        let mut carried = row.carried;
+        carried.recoveries += recoveries;
+        owned::remove(&mut remove, no, row.run)?;
+        ready::add(&mut add, row.run, &row.core, &carried)?;
+    }
+    Ok(rows.len())
+}
+
+fn node_row(row: &Row<'_>) -> rusqlite::Result<NodeRow> {
+    Ok(NodeRow {
+        id: column::node_id(row, 0)?,
+        name: row.get(1)?,
+        pid: row.get(2)?,
+        host: row.get(3)?,
+        version: row.get(4)?,
+        queues: column::items(row, 5)?,
+        started_at: Time(row.get(6)?),
+        heartbeat_at: Time(row.get(7)?),
+        stale_after: column::span(row.get(8)?),
+        dead: row.get(9)?,
+        running: row.get(10)?,
+    })
+}
+
+/// The name of this machine, for the person who has to find it.
+fn host() -> String {
+    let named = ["/proc/sys/kernel/hostname", "/etc/hostname"]
+        .iter()
+        .find_map(|file| std::fs::read_to_string(file).ok())
+        .or_else(|| std::env::var("COMPUTERNAME").or_else(|_| std::env::var("HOSTNAME")).ok());
+    named
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "localhost".into())
+}

@@ -1,0 +1,93 @@
+//! Acts of those who do not hold the run.
+
+use windlass_core::RunId;
+use windlass_store::{Idle, NewEnd, NewMessage, Refusal};
+
+use crate::{
+    commit::{Batch, Stop},
+    ended::{self, NewEndedRow},
+    inbox,
+    place::{Carried, Spot, locate},
+    ready,
+    run::{self, Core},
+    saved, step, waiting,
+};
+
+impl Batch<'_> {
+    /// Puts a message into the inbox of a run that has not ended, and wakes the run if it waits for it.
+    pub(crate) fn send(&mut self, id: RunId, message: &NewMessage) -> Result<(), Stop> {
+        let core = self.known(id)?;
+        if let Some(key) = &message.key
+            && inbox::knows(self.conn, id, &message.topic, key)?
+        {
+            return Ok(());
+        }
+        let spot = locate(self.conn, id, &core)?;
+        if let Spot::Ended(row) = &spot {
+            return Err(Refusal::Ended(row.end.state).into());
+        }
+        inbox::add(self.conn, id, message, self.now)?;
+        self.note_message();
+        self.stirred = true;
+        if let Spot::Waiting(carried, wait) = spot
+            && wait.is_for(&message.topic)
+        {
+            waiting::remove(&mut self.pens.remove_waiting, id)?;
+            self.make_ready(id, &core, &carried)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a run that nobody holds.
+    pub(crate) fn end_idle(&mut self, id: RunId, only: Idle, end: &NewEnd) -> Result<(), Stop> {
+        let core = self.known(id)?;
+        let spot = locate(self.conn, id, &core)?;
+        let carried = match &spot {
+            Spot::Ended(row) => return Err(Refusal::Ended(row.end.state).into()),
+            Spot::Owned { .. } => return Err(Refusal::Held.into()),
+            Spot::Ready(carried) | Spot::Waiting(carried, _) => *carried,
+        };
+        if only == Idle::NeverClaimed && carried.definition.is_some() {
+            return Err(Refusal::Begun.into());
+        }
+        if matches!(spot, Spot::Ready(_)) {
+            ready::remove(&mut self.pens.remove_ready, id, &core)?;
+            self.ask_ready_again(&core);
+        } else {
+            waiting::remove(&mut self.pens.remove_waiting, id)?;
+        }
+        self.clear_inbox(id)?;
+        saved::clear(self.conn, id)?;
+        let row = NewEndedRow { carried: &carried, end, at: self.now, claim: None, step: None };
+        ended::add(&mut self.pens.add_ended, id, &core, &row)?;
+        self.stirred = true;
+        Ok(())
+    }
+
+    /// Opens the next generation of an ended run.
+    pub(crate) fn reopen(&mut self, id: RunId, after: u32) -> Result<(), Stop> {
+        let core = self.known(id)?;
+        let Some(row) = ended::read(self.conn, id, &core)? else { return Err(Refusal::Open.into()) };
+        if row.carried.generation != after {
+            return Err(Refusal::Open.into());
+        }
+        if let Some(folded) = &row.step {
+            let mut next = 0;
+            step::each_key(self.conn, id, |_, seq| next = seq + 1)?;
+            step::add(&mut self.pens.add_step, id, next, folded)?;
+        }
+        ended::reopen(self.conn, id, &core, &row)?;
+        let carried = Carried {
+            generation: after + 1,
+            definition: row.carried.definition,
+            opened_at: Some(self.now.0),
+            recoveries: 0,
+        };
+        self.make_ready(id, &core, &carried)?;
+        Ok(())
+    }
+
+    fn known(&self, id: RunId) -> Result<Core, Stop> {
+        run::core(self.conn, id)?.ok_or(Stop::Refusal(Refusal::Unknown))
+    }
+}

@@ -1,0 +1,61 @@
+//! Runs that may be claimed.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use windlass_core::RunId;
+
+use crate::{pen::Pen, place::Carried, run::Core};
+
+pub(crate) const ADD: &str = "\
+    INSERT INTO ready (queue, workflow, priority, run, generation, definition, opened_at, recoveries) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+pub(crate) const REMOVE: &str =
+    "DELETE FROM ready WHERE queue = ?1 AND workflow = ?2 AND priority = ?3 AND run = ?4";
+const READ: &str = "\
+    SELECT generation, definition, opened_at, recoveries FROM ready \
+    WHERE queue = ?1 AND workflow = ?2 AND priority = ?3 AND run = ?4";
+const ANY: &str = "SELECT EXISTS (SELECT 1 FROM ready WHERE queue = ?1 AND workflow = ?2)";
+pub(crate) const FIRST: &str = "\
+    SELECT priority, run, generation, definition, opened_at, recoveries FROM ready \
+    WHERE queue = ?1 AND workflow = ?2 AND (priority, run) > (?3, ?4) ORDER BY priority, run LIMIT ?5";
+/// The runs of one queue, workflow and priority before a given one, newest first.
+pub(crate) const BACKWARDS: &str = "\
+    SELECT run FROM ready WHERE queue = ?1 AND workflow = ?2 AND priority = ?3 AND run < ?4 \
+    ORDER BY run DESC LIMIT ?5";
+
+#[cfg(test)]
+pub(crate) const STATEMENTS: &[&str] = &[ADD, REMOVE, READ, ANY, FIRST, BACKWARDS];
+
+/// Makes a run ready. It must stand nowhere else.
+pub(crate) fn add(pen: &mut Pen<'_>, run: RunId, core: &Core, carried: &Carried) -> rusqlite::Result<()> {
+    pen.write(params![
+        core.queue,
+        core.workflow,
+        core.priority,
+        run.as_bytes(),
+        carried.generation,
+        carried.definition,
+        carried.opened_at,
+        carried.recoveries,
+    ])?;
+    Ok(())
+}
+
+/// Takes a run out of here.
+pub(crate) fn remove(pen: &mut Pen<'_>, run: RunId, core: &Core) -> rusqlite::Result<()> {
+    pen.write(params![core.queue, core.workflow, core.priority, run.as_bytes()])?;
+    Ok(())
+}
+
+/// A run's row, if it is here.
+pub(crate) fn read(conn: &Connection, run: RunId, core: &Core) -> rusqlite::Result<Option<Carried>> {
+    let mut find = conn.prepare_cached(READ)?;
+    find.query_row(params![core.queue, core.workflow, core.priority, run.as_bytes()], |row| {
+        Carried::read(row, 0)
+    })
+    .optional()
+}
+
+/// Whether a run of this workflow is ready in this queue.
+pub(crate) fn any(conn: &Connection, queue: i64, workflow: i64) -> rusqlite::Result<bool> {
+    conn.prepare_cached(ANY)?.query_row([queue, workflow], |row| row.get(0))
+}

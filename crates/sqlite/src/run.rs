@@ -1,0 +1,102 @@
+//! How runs were started.
+
+use rusqlite::{Connection, OptionalExtension, named_params, params};
+use windlass_core::{RunId, Time};
+use windlass_store::{NewRun, RunRow};
+
+use crate::{book::Book, column, pen::Pen};
+
+pub(crate) const ADD: &str = "\
+    INSERT INTO run (id, workflow, queue, priority, created_at, input, timeout, context, key, tags, forked_from, trace) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT (id) DO NOTHING";
+const CORE: &str = "SELECT workflow, queue, priority, created_at FROM run WHERE id = ?1";
+const READ: &str = "\
+    SELECT id, workflow, queue, priority, created_at, input, timeout, context, key, tags, forked_from, trace \
+    FROM run WHERE id = ?1";
+const TAG: &str = "INSERT INTO tag (tag, run) VALUES (:tag, :run) ON CONFLICT DO NOTHING";
+
+#[cfg(test)]
+pub(crate) const STATEMENTS: &[&str] = &[ADD, CORE, READ, TAG];
+
+/// What a run's places are found by. It never changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Core {
+    pub(crate) workflow: i64,
+    pub(crate) queue: i64,
+    pub(crate) priority: u8,
+    pub(crate) created_at: Time,
+}
+
+/// Adds a run. Answers whether it is new.
+pub(crate) fn add(pen: &mut Pen<'_>, id: RunId, core: &Core, new: &NewRun) -> rusqlite::Result<bool> {
+    let added = pen.write(params![
+        id.as_bytes(),
+        core.workflow,
+        core.queue,
+        core.priority,
+        core.created_at.0,
+        &*new.input,
+        new.timeout.map(column::micros),
+        new.context.as_deref(),
+        new.key.as_ref().map(|key| key.key.as_str()),
+        column::list(&new.tags),
+        new.forked_from.as_ref().map(RunId::as_bytes),
+        new.trace,
+    ])?;
+    Ok(added == 1)
+}
+
+/// Adds the tags of a run, for search.
+pub(crate) fn add_tags(conn: &Connection, id: RunId, tags: &[String]) -> rusqlite::Result<()> {
+    if tags.is_empty() {
+        return Ok(());
+    }
+    let mut add = conn.prepare_cached(TAG)?;
+    for tag in tags {
+        add.execute(named_params! { ":tag": tag, ":run": id.as_bytes() })?;
+    }
+    Ok(())
+}
+
+/// What a run's places are found by, if there is such a run.
+pub(crate) fn core(conn: &Connection, id: RunId) -> rusqlite::Result<Option<Core>> {
+    let mut find = conn.prepare_cached(CORE)?;
+    find.query_row([id.as_bytes()], |row| {
+        Ok(Core {
+            workflow: row.get(0)?,
+            queue: row.get(1)?,
+            priority: row.get(2)?,
+            created_at: Time(row.get(3)?),
+        })
+    })
+    .optional()
+}
+
+/// A run as its start describes it, if there is such a run.
+pub(crate) fn read(book: &mut Book, id: RunId) -> rusqlite::Result<Option<(Core, RunRow)>> {
+    let Book { conn, names } = book;
+    let mut find = conn.prepare_cached(READ)?;
+    let mut rows = find.query([id.as_bytes()])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let core = Core {
+        workflow: row.get(1)?,
+        queue: row.get(2)?,
+        priority: row.get(3)?,
+        created_at: Time(row.get(4)?),
+    };
+    let read = RunRow {
+        id,
+        workflow: names.text(conn, core.workflow)?,
+        queue: names.text(conn, core.queue)?,
+        priority: core.priority,
+        created_at: core.created_at,
+        timeout: row.get::<_, Option<i64>>(6)?.map(column::span),
+        input: column::bytes(row, 5)?,
+        context: column::maybe_bytes(row, 7)?,
+        key: row.get(8)?,
+        tags: column::items(row, 9)?,
+        forked_from: row.get::<_, Option<[u8; 16]>>(10)?.map(RunId::from_bytes),
+        trace: row.get(11)?,
+    };
+    Ok(Some((core, read)))
+}

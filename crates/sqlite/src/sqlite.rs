@@ -1,0 +1,279 @@
+//! The store.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc,
+        atomic::AtomicBool,
+        mpsc::{Sender, channel},
+    },
+    thread::JoinHandle,
+};
+
+use parking_lot::RwLock;
+use tokio::sync::{broadcast, oneshot};
+use windlass_core::{NodeId, RunId};
+use windlass_store::{
+    Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint, InboxRow, Joined,
+    NewNode, NodeRow, Page, Query, Refusal, RunImage, Store, StoreError, Swept, Unit, Written,
+};
+
+use crate::{
+    OpenError, SqliteOptions,
+    book::Book,
+    claim,
+    clock::Clock,
+    commit, definition,
+    desk::Desk,
+    error::Fault,
+    find, image, inbox,
+    job::{self, Job},
+    key,
+    location::{Location, Where},
+    node,
+    open::{self, Setup},
+    readers,
+    watcher::Watcher,
+};
+
+const READERS: usize = 2;
+
+/// A store on an SQLite database.
+///
+/// It may be opened by several processes at once, and more than once by one process. Dropping it finishes what
+/// was asked, and leaves its nodes without a proof of life: others take their runs over at once.
+pub struct Sqlite {
+    file: String,
+    clock: Clock,
+    hints: broadcast::Sender<Hint>,
+    threads: RwLock<Option<Threads>>,
+}
+
+/// The ways to the threads, which end when these are dropped.
+struct Threads {
+    desk: Sender<Box<dyn Job<Desk>>>,
+    /// `None` for a database in memory: only its writer can see it.
+    readers: Option<Sender<Box<dyn Job<Book>>>>,
+    handles: Vec<JoinHandle<()>>,
+    _watching: Option<Sender<()>>,
+}
+
+impl Sqlite {
+    /// Opens a database; makes it when it is not there.
+    ///
+    /// `url` is `sqlite://path`, `sqlite:path`, a plain path, or `sqlite::memory:` for a database that is gone
+    /// when the store is dropped. In a URL, `%20` stands for a space and so on, and options may follow a `?`:
+    /// `synchronous=full` (the default) or `synchronous=normal`, see [`Synchronous`](crate::Synchronous).
+    ///
+    /// # Errors
+    ///
+    /// Says which file cannot be used, why, and what to do.
+    pub async fn open(url: &str) -> Result<Self, OpenError> {
+        Self::open_with(url, SqliteOptions::new()).await
+    }
+
+    pub(crate) async fn open_with(url: &str, options: SqliteOptions) -> Result<Self, OpenError> {
+        let location = Location::parse(url)?;
+        let (opened, open) = oneshot::channel();
+        // Opening waits for locks and disks, which is not for the caller's thread.
+        let opener = std::thread::Builder::new()
+            .name("windlass-open".into())
+            .spawn(move || drop(opened.send(Self::open_now(location, options))));
+        let gone = |reason: String| OpenError::Unavailable { file: url.into(), reason };
+        opener.map_err(|error| gone(error.to_string()))?;
+        open.await.map_err(|_| gone("the thread that opens it stopped".into()))?
+    }
+
+    fn open_now(location: Location, options: SqliteOptions) -> Result<Self, OpenError> {
+        let clock = options.clock.unwrap_or_else(Clock::system);
+        let synchronous = options.synchronous.or(location.synchronous).unwrap_or_default();
+        let setup = Setup { synchronous, max_pages: options.max_pages };
+        let (hints, peers) = (broadcast::Sender::new(256), Arc::new(AtomicBool::new(false)));
+        let mut handles = Vec::new();
+
+        let (conn, locks, file, readers, watching) = match location.place {
+            Where::Memory => {
+                (open::open_memory(setup, &clock)?, None, "sqlite::memory:".to_owned(), None, None)
+            }
+            Where::File(path) => {
+                let opened = open::open_file(&path, setup, &clock)?;
+                let file = format!("sqlite://{}", opened.path.display());
+                let locks = Arc::new(opened.locks);
+                let books = (0..options.readers.unwrap_or(READERS))
+                    .map(|_| open::open_reader(&opened.path).map(Book::new))
+                    .collect::<Result<_, _>>()?;
+                let (readers, threads) = readers::spawn(books, &file);
+                handles.extend(threads);
+                let watcher = Watcher {
+                    file: file.clone(),
+                    locks: Arc::clone(&locks),
+                    peers: Arc::clone(&peers),
+                    hints: hints.clone(),
+                };
+                let (watching, closed) = channel();
+                handles.push(spawn("windlass-watch", move || watcher.run(&closed)));
+                (opened.conn, Some(locks), file, Some(readers), Some(watching))
+            }
+        };
+
+        let mut desk = Desk {
+            book: Book::new(conn),
+            clock: clock.clone(),
+            mirrors: std::collections::HashMap::new(),
+            // Two handles that take the same number are one chance in 2^63.
+            handle: RandomState::new().hash_one(std::process::id()).cast_signed() | 1,
+            let_go: Vec::new(),
+            file: file.clone(),
+            locks,
+            peers,
+            hints: hints.clone(),
+            hook: options.hook,
+            stirred: false,
+            commits: 0,
+            seen_version: 0,
+        };
+        desk.learn_version().map_err(|error| open::failed(std::path::Path::new(&file), &error))?;
+        let (sender, requests) = channel();
+        handles.push(spawn("windlass-write", move || desk.run(&requests)));
+        let threads = Threads { desk: sender, readers, handles, _watching: watching };
+        Ok(Self { file, clock, hints, threads: RwLock::new(Some(threads)) })
+    }
+
+    /// Closes the database when everything that was asked is done. Later calls answer that the store is closed.
+    /// Closing twice is harmless.
+    pub async fn close(&self) {
+        let Some(threads) = self.threads.write().take() else { return };
+        let (closed, wait) = oneshot::channel::<()>();
+        std::thread::spawn(move || {
+            let Threads { desk, readers, handles, _watching } = threads;
+            drop((desk, readers, _watching));
+            for handle in handles {
+                if handle.join().is_err() {
+                    tracing::error!("a thread of the store had panicked");
+                }
+            }
+            drop(closed);
+        });
+        // Nothing is ever sent: the other end goes away when all is closed.
+        let _: Result<(), _> = wait.await;
+    }
+
+    /// Has the writer do something in a transaction.
+    fn write<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&mut Desk) -> Result<T, Fault> + Send + 'static,
+    ) -> Answer<'static, T> {
+        let (job, answer) = job::ask(work);
+        let sent = self.threads.read().as_ref().is_some_and(|threads| threads.desk.send(job).is_ok());
+        Box::pin(async move {
+            if sent { answer.await.unwrap_or(Err(StoreError::Closed)) } else { readers::closed() }
+        })
+    }
+
+    /// Has a reader look something up.
+    fn read<T: Send + 'static>(
+        &self,
+        mut work: impl FnMut(&mut Book) -> Result<T, Fault> + Send + 'static,
+    ) -> Answer<'static, T> {
+        let readers = self.threads.read().as_ref().and_then(|threads| threads.readers.clone());
+        let Some(readers) = readers else { return self.write(move |desk| work(&mut desk.book)) };
+        let (job, answer) = job::ask(work);
+        let sent = readers.send(job).is_ok();
+        Box::pin(async move {
+            if sent { answer.await.unwrap_or(Err(StoreError::Closed)) } else { readers::closed() }
+        })
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    let thread = std::thread::Builder::new().name(name.into()).spawn(run);
+    thread.expect("the operating system has room for a thread")
+}
+
+impl std::fmt::Debug for Sqlite {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Sqlite").field(&self.file).finish()
+    }
+}
+
+impl Store for Sqlite {
+    fn describe(&self) -> String {
+        self.file.clone()
+    }
+
+    fn join(&self, new: NewNode) -> Answer<'_, Joined> {
+        self.write(move |desk| node::join(desk, &new))
+    }
+
+    fn heartbeat(&self, node: NodeId, running: u32) -> Answer<'_, Heartbeat> {
+        self.write(move |desk| node::heartbeat(desk, node, running))
+    }
+
+    fn leave(&self, node: NodeId) -> Answer<'_, ()> {
+        self.write(move |desk| node::leave(desk, node))
+    }
+
+    fn declare_dead(&self, judge: NodeId, condemned: NodeId, why: Death) -> Answer<'_, bool> {
+        self.write(move |desk| node::declare_dead(desk, judge, condemned, why))
+    }
+
+    fn sweep(&self, judge: NodeId, limit: usize) -> Answer<'_, Swept> {
+        self.write(move |desk| node::sweep(desk, judge, limit))
+    }
+
+    fn commit(
+        &self,
+        node: Option<NodeId>,
+        batch: Arc<Vec<Unit>>,
+    ) -> Answer<'_, Vec<Result<Written, Refusal>>> {
+        self.write(move |desk| commit::commit(desk, node, &batch))
+    }
+
+    fn inbox(&self, node: NodeId) -> Answer<'_, Vec<InboxRow>> {
+        self.read(move |book| Ok(inbox::of_node(&book.conn, node)?))
+    }
+
+    fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
+        self.write(move |desk| claim::claim(desk, &request))
+    }
+
+    fn unblock(&self, node: NodeId, workflows: Vec<(Arc<str>, DefinitionId)>) -> Answer<'_, usize> {
+        self.write(move |desk| claim::unblock(desk, node, &workflows))
+    }
+
+    fn define(&self, new: DefinitionRow) -> Answer<'_, DefinitionId> {
+        self.write(move |desk| definition::define(&mut desk.book, &new))
+    }
+
+    fn definition(&self, id: DefinitionId) -> Answer<'_, Option<DefinitionRow>> {
+        self.read(move |book| definition::read(book, id))
+    }
+
+    fn load(&self, run: RunId) -> Answer<'_, Option<RunImage>> {
+        self.read(move |book| image::load(book, run))
+    }
+
+    fn ends(&self, runs: Vec<RunId>) -> Answer<'_, Vec<(RunId, End)>> {
+        self.read(move |book| image::ends(book, &runs))
+    }
+
+    fn by_key(&self, workflow: Arc<str>, key: String) -> Answer<'_, Option<RunId>> {
+        let clock = self.clock.clone();
+        self.read(move |book| {
+            let Some(workflow) = book.names.find(&book.conn, &workflow)? else { return Ok(None) };
+            Ok(key::read(&book.conn, workflow, &key, clock.now())?.map(|(run, _)| run))
+        })
+    }
+
+    fn find(&self, query: Query) -> Answer<'_, Page> {
+        self.read(move |book| find::find(book, &query))
+    }
+
+    fn nodes(&self) -> Answer<'_, Vec<NodeRow>> {
+        self.read(|book| Ok(node::all(&book.conn)?))
+    }
+
+    fn hints(&self) -> broadcast::Receiver<Hint> {
+        self.hints.subscribe()
+    }
+}

@@ -1,0 +1,111 @@
+//! Finished attempts.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use rusqlite::{Connection, Row, params};
+use windlass_core::{RunId, StepKind, Time};
+use windlass_store::StepRow;
+
+use crate::{column, pen::Pen};
+
+pub(crate) const ADD: &str = "\
+    INSERT INTO step (run, seq, generation, name, attempt, epoch, kind, started_at, took, output, detail) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+const READ: &str = "\
+    SELECT generation, name, attempt, epoch, kind, started_at, took, output, detail \
+    FROM step WHERE run = ?1 ORDER BY seq";
+const KEYS: &str = "SELECT generation, name, attempt, epoch, kind, seq FROM step WHERE run = ?1 ORDER BY seq";
+
+#[cfg(test)]
+pub(crate) const STATEMENTS: &[&str] = &[ADD, READ, KEYS];
+
+/// What tells one step of a run from another.
+#[derive(Clone, Copy, Hash, PartialEq, Eq)]
+pub(crate) struct StepKey<'a> {
+    generation: u32,
+    name: &'a str,
+    attempt: u32,
+    /// Only starts of an attempt are kept once per recovery.
+    started_in: Option<u32>,
+}
+
+impl<'a> StepKey<'a> {
+    pub(crate) fn of(step: &'a StepRow) -> Self {
+        Self::new(step.generation, &step.name, step.attempt, step.epoch, step.kind)
+    }
+
+    fn new(generation: u32, name: &'a str, attempt: u32, epoch: u32, kind: StepKind) -> Self {
+        Self { generation, name, attempt, started_in: (kind == StepKind::Started).then_some(epoch) }
+    }
+
+    /// A number that equal keys share. It is never stored.
+    pub(crate) fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// Adds a step that is known to be new.
+pub(crate) fn add(pen: &mut Pen<'_>, run: RunId, seq: i64, step: &StepRow) -> rusqlite::Result<()> {
+    pen.write(params![
+        run.as_bytes(),
+        seq,
+        step.generation,
+        &*step.name,
+        step.attempt,
+        step.epoch,
+        step.kind as u8,
+        step.started_at.0,
+        took(step),
+        step.output.as_deref(),
+        step.detail.as_deref(),
+    ])?;
+    Ok(())
+}
+
+/// The steps of a run in the order of recording.
+pub(crate) fn read(conn: &Connection, run: RunId) -> rusqlite::Result<Vec<StepRow>> {
+    conn.prepare_cached(READ)?.query_map([run.as_bytes()], step_row)?.collect()
+}
+
+/// Shows the key and the place of every step of a run.
+pub(crate) fn each_key(
+    conn: &Connection,
+    run: RunId,
+    mut show: impl FnMut(StepKey<'_>, i64),
+) -> rusqlite::Result<()> {
+    let mut find = conn.prepare_cached(KEYS)?;
+    let mut rows = find.query([run.as_bytes()])?;
+    while let Some(row) = rows.next()? {
+        let name = row.get_ref(1)?.as_str()?;
+        let key = StepKey::new(row.get(0)?, name, row.get(2)?, row.get(3)?, column::step_kind(row, 4)?);
+        show(key, row.get(5)?);
+    }
+    Ok(())
+}
+
+/// How long a step took. It is smaller than the time of its end, and tells as much.
+pub(crate) const fn took(step: &StepRow) -> i64 {
+    step.ended_at.0.wrapping_sub(step.started_at.0)
+}
+
+/// The time that [`took`] was made from.
+pub(crate) const fn ended_at(started_at: Time, took: i64) -> Time {
+    Time(started_at.0.wrapping_add(took))
+}
+
+fn step_row(row: &Row<'_>) -> rusqlite::Result<StepRow> {
+    let started_at = Time(row.get(5)?);
+    Ok(StepRow {
+        generation: row.get(0)?,
+        name: row.get(1)?,
+        attempt: row.get(2)?,
+        epoch: row.get(3)?,
+        kind: column::step_kind(row, 4)?,
+        started_at,
+        ended_at: ended_at(started_at, row.get(6)?),
+        output: column::maybe_bytes(row, 7)?,
+        detail: column::maybe_bytes(row, 8)?,
+    })
+}

@@ -1,0 +1,293 @@
+//! What may be asked of a store in a commit, and what it answers.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use windlass_core::{ClaimId, RunId, RunState, Time};
+
+use crate::{DefinitionId, StepRow, Wait};
+
+/// Changes to one run that are written together or not at all.
+///
+/// The units of a batch are written in order, and each sees what the earlier ones did. A unit that cannot
+/// be written is refused alone; its neighbours in the batch are written. Once one unit of a run was refused,
+/// every later unit of that run in the same batch is refused with [`Refusal::Earlier`], even one that could
+/// have been written.
+#[derive(Clone, Debug)]
+pub struct Unit {
+    /// The run that changes.
+    pub run: RunId,
+    /// How it changes.
+    pub act: Act,
+}
+
+/// A change of one run.
+///
+/// Writing an act again is harmless, so a batch whose answer was lost is sent again as it was.
+///
+/// **Acts that carry a claim** are written when the committing node holds the run under that claim. When the
+/// run stands ended and its [`Act::End`] was written under that very claim, all that the claim had to say is
+/// there: the answer is [`Written::Done`] with the time of that end, and nothing is written. In every other
+/// case (another holder, no holder, no such run, no committing node) the refusal is [`Refusal::NotYours`]:
+/// the run is to be dropped. So a repeated `Park` or `Release` is refused, and takes nothing from the next
+/// holder.
+#[derive(Clone, Debug)]
+pub enum Act {
+    /// Makes the run. Answered with [`Written::Started`], or with [`Written::Existing`] when the id or the
+    /// key stands for a run already; then nothing changes, and who holds that run is to be read back.
+    ///
+    /// The id is looked at before the key. A key that has not lapsed stands for its run even when that
+    /// run has ended; one that has lapsed passes to the new run.
+    Start(Box<NewRun>),
+    /// Adds records to a held run. A record that is there already is left as it is.
+    Record {
+        /// The holder's claim.
+        claim: ClaimId,
+        /// The steps to add.
+        steps: Vec<StepRow>,
+        /// Inbox rows that these steps took in; they are deleted. Numbers that are not in this run's
+        /// inbox (any more) are passed over.
+        consumed: Vec<i64>,
+    },
+    /// Keeps a value for the next attempt of a step, over the one kept before.
+    Save {
+        /// The holder's claim.
+        claim: ClaimId,
+        /// The step's name within its run.
+        step: Arc<str>,
+        /// The value, encoded.
+        value: Bytes,
+    },
+    /// Adds the last records and ends the run. Its saved values and inbox go; the store remembers the
+    /// claim, to know the same end when it is sent again.
+    End {
+        /// The holder's claim.
+        claim: ClaimId,
+        /// The last steps.
+        steps: Vec<StepRow>,
+        /// How it ended.
+        end: NewEnd,
+    },
+    /// Adds records and gives the run up until `wait` is over. When an inbox row with a matching topic is
+    /// left after `consumed`, or the time has come, the run is ready at once.
+    Park {
+        /// The holder's claim.
+        claim: ClaimId,
+        /// Steps to add first.
+        steps: Vec<StepRow>,
+        /// Inbox rows that were taken in.
+        consumed: Vec<i64>,
+        /// What wakes it.
+        wait: Wait,
+    },
+    /// Gives the run up; anyone may claim it at once.
+    Release {
+        /// The holder's claim.
+        claim: ClaimId,
+    },
+    /// Adds a row to the inbox of a run that has not ended, and makes the run ready if it waits for the
+    /// topic. Refused with [`Refusal::Unknown`], or with [`Refusal::Ended`] unless the message is a repeat.
+    Send(NewMessage),
+    /// Ends a run that nobody holds, without asking its code. Its inbox and saved values go. Refused with
+    /// [`Refusal::Unknown`], [`Refusal::Ended`] (a repeat too), [`Refusal::Held`] when a node holds it, or
+    /// [`Refusal::Begun`].
+    EndIdle {
+        /// Which runs may be ended so.
+        only: Idle,
+        /// How it ends.
+        end: NewEnd,
+    },
+    /// Opens the next generation of an ended run and makes it ready: nothing recovered yet, its time limit
+    /// counted from now, its version kept. Refused with [`Refusal::Unknown`], or with [`Refusal::Open`]
+    /// when the run has not ended, or its last generation is not `after` (somebody reopened it already, or
+    /// this is a repeat).
+    Reopen {
+        /// The generation that ended.
+        after: u32,
+    },
+}
+
+impl Act {
+    /// Refuses what no store keeps: an end in a state that is not terminal, or a wait in a state in which
+    /// nothing waits. Every store asks this before it looks at the run.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Unfit`], naming the state.
+    pub fn check(&self) -> Result<(), Refusal> {
+        match self {
+            Self::End { end, .. } | Self::EndIdle { end, .. } if !end.state.is_terminal() => {
+                Err(Refusal::Unfit(format!("a run cannot end as {}", end.state)))
+            }
+            Self::Park { wait, .. } if !wait.is_fit() => {
+                Err(Refusal::Unfit(format!("a run cannot wait as {}", wait.state)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Which unheld runs may be ended without their code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// Only a run that no node ever held, in this generation or before. Else: [`Refusal::Begun`].
+    NeverClaimed,
+    /// Any run that nobody holds.
+    Any,
+}
+
+/// A run to be made.
+#[derive(Clone, Debug)]
+pub struct NewRun {
+    /// The workflow's name.
+    pub workflow: Arc<str>,
+    /// The queue it waits in.
+    pub queue: Arc<str>,
+    /// 0 is the most urgent, 9 the least.
+    pub priority: u8,
+    /// How long after the commit it may first run. `None` and less than a microsecond mean at once.
+    /// Meanwhile it waits as pending, for no topic.
+    pub delay: Option<Duration>,
+    /// The longest it may take from then on.
+    pub timeout: Option<Duration>,
+    /// Its input, encoded.
+    pub input: Bytes,
+    /// The context it starts with, encoded.
+    pub context: Option<Bytes>,
+    /// The key that it must be alone with.
+    pub key: Option<NewKey>,
+    /// For search; kept as they are given.
+    pub tags: Vec<String>,
+    /// The run that this one is forked from.
+    pub forked_from: Option<RunId>,
+    /// The trace that its start belongs to.
+    pub trace: Option<String>,
+    /// Records that it starts with (a fork's), all of generation 1.
+    pub steps: Vec<StepRow>,
+    /// Set when the committing node wants to hold it from the start. The store agrees only if there is a
+    /// committing node, the run has no delay, and no run of the same workflow is ready in the same queue
+    /// (this node could claim that one first); otherwise the run is made as if this were `None`.
+    pub owner: Option<Owner>,
+}
+
+/// How the committing node would hold a new run.
+#[derive(Clone, Debug)]
+pub struct Owner {
+    /// The claim to write.
+    pub claim: ClaimId,
+    /// The version that it will run under.
+    pub definition: DefinitionId,
+}
+
+/// A key that a run is known by within its workflow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewKey {
+    /// The key.
+    pub key: String,
+    /// A digest of the input, to tell a repeat from a mistake.
+    pub digest: [u8; 16],
+    /// How long the key is held.
+    pub life: KeyLife,
+    /// What happens when the key is taken by a run with another input.
+    pub conflict: KeyConflict,
+}
+
+/// How long a key stands for its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyLife {
+    /// As long as the run's record is kept.
+    Kept,
+    /// For this long after the start: it has lapsed when that time has come.
+    For(Duration),
+}
+
+/// What a start does when its key belongs to a run with another input. The later start's choice counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyConflict {
+    /// It is refused with [`Refusal::KeyTaken`].
+    Refuse,
+    /// It answers with the existing run all the same.
+    ReturnExisting,
+}
+
+/// How a run ends. The store adds the time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEnd {
+    /// One of the terminal states.
+    pub state: RunState,
+    /// The run's output, encoded.
+    pub output: Option<Bytes>,
+    /// Why it did not complete, encoded.
+    pub failure: Option<Bytes>,
+}
+
+/// A row for a run's inbox. The store adds number and time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewMessage {
+    /// What it is about.
+    pub topic: String,
+    /// The rest, encoded.
+    pub body: Bytes,
+    /// Sending the same key to the same run and topic again changes nothing, and is answered as done. A key
+    /// is known while its row lies in the inbox and, once the row was taken in, as long as the run is
+    /// kept. A row that an end threw away takes its key along.
+    pub key: Option<String>,
+}
+
+/// What a unit did.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Written {
+    /// The run is made.
+    Started {
+        /// When.
+        at: Time,
+        /// Whether the committing node holds it.
+        owned: bool,
+    },
+    /// The key or the id stood for this run already.
+    Existing {
+        /// The run that was there.
+        run: RunId,
+    },
+    /// It is done.
+    Done {
+        /// The time of this commit; for a repeat of what an ended run's last claim had to say, the time of
+        /// that end.
+        at: Time,
+    },
+}
+
+/// Why a unit was not written.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// The committing node does not hold the run under that claim any more.
+    #[error("the run is held by another claim")]
+    NotYours,
+    /// There is no such run.
+    #[error("there is no such run")]
+    Unknown,
+    /// The run has ended.
+    #[error("the run has ended: {0}")]
+    Ended(RunState),
+    /// A node holds the run, so it must be asked.
+    #[error("the run is held by a node")]
+    Held,
+    /// The run was claimed before, so its code must be asked.
+    #[error("the run has begun")]
+    Begun,
+    /// The run is not at the end that was to be reopened.
+    #[error("the run has not ended, or was reopened already")]
+    Open,
+    /// The key belongs to a run with another input.
+    #[error("the key belongs to run {run}, which has another input")]
+    KeyTaken {
+        /// The run that has the key.
+        run: RunId,
+    },
+    /// An earlier unit of the same run in the same batch was refused.
+    #[error("an earlier record of the same run was refused")]
+    Earlier,
+    /// The record cannot be kept as it is: see [`Act::check`].
+    #[error("{0}")]
+    Unfit(String),
+}

@@ -1,0 +1,163 @@
+//! The cases, and the macro that turns them into tests.
+
+mod batches;
+mod claims;
+mod ending;
+mod finding;
+mod holding;
+mod inbox;
+mod keys;
+mod nodes;
+mod starting;
+
+/// Makes the list of cases: what [`conformance_tests!`](crate::conformance_tests) expands to. A case that is
+/// not listed here is dead code, which the compiler reports.
+macro_rules! cases {
+    ($d:tt $($module:ident { $($name:ident,)* })*) => {
+        /// The cases as functions: what the tests of [`conformance_tests!`](crate::conformance_tests) call.
+        pub mod case {
+            $($(
+                #[allow(missing_docs, reason = "the name is the sentence that it proves")]
+                pub async fn $name(fixture: impl super::super::Fixture) {
+                    super::$module::$name(fixture).await;
+                }
+            )*)*
+        }
+
+        /// One `#[tokio::test]` for each case of the conformance suite.
+        ///
+        /// The argument is a function without arguments that makes a fresh
+        /// [`Fixture`](crate::conformance::Fixture), `async`. Expand it in a module of its own.
+        #[macro_export]
+        macro_rules! conformance_tests {
+            ($d factory:expr) => {
+                $($(
+                    #[::tokio::test]
+                    async fn $name() {
+                        $d crate::conformance::case::$name($d factory().await).await;
+                    }
+                )*)*
+            };
+        }
+    };
+}
+
+cases! {
+    $
+    starting {
+        a_start_keeps_everything_it_was_given,
+        payloads_of_any_size_and_bytes_come_back_as_they_were,
+        names_in_any_script_come_back_as_they_were,
+        a_start_with_an_id_that_exists_changes_nothing,
+        a_delayed_run_waits_as_pending_until_its_delay_is_over,
+        a_delay_of_nothing_is_no_delay,
+        a_node_may_hold_a_run_from_its_start,
+        a_new_run_is_not_held_past_a_ready_one_of_its_kind,
+        a_ready_run_of_the_same_batch_comes_before_a_held_one,
+        neither_a_delayed_run_nor_a_clients_is_held_from_the_start,
+        a_run_may_start_with_records,
+    }
+    keys {
+        the_same_key_and_input_give_the_same_run,
+        the_same_key_with_another_input_is_refused_unless_asked_otherwise,
+        a_key_belongs_to_its_workflow_alone,
+        a_key_stands_for_its_run_after_the_end,
+        a_key_lapses_when_its_life_is_over,
+        of_two_starts_with_one_key_in_one_batch_the_first_is_made,
+        an_id_that_exists_is_found_before_its_key_is_looked_at,
+    }
+    holding {
+        records_come_back_in_the_order_in_which_they_were_written,
+        a_record_that_is_there_already_is_left_as_it_is,
+        generations_and_attempts_tell_records_apart,
+        a_saved_value_replaces_the_one_before,
+        an_end_keeps_how_it_ended_and_clears_the_rest,
+        an_end_sent_again_is_known_as_done,
+        what_an_earlier_claim_says_after_the_end_is_not_taken_for_its_own,
+        an_end_sent_again_does_not_end_the_next_generation,
+        only_the_holder_under_its_claim_may_write,
+        a_release_makes_the_run_ready_and_counts_nothing,
+        a_park_writes_its_records_and_waits,
+        a_park_sent_twice_does_not_take_the_run_from_its_next_owner,
+        a_park_until_a_time_that_has_come_is_ready_at_once,
+        a_park_finds_the_row_that_came_before_it,
+        every_state_of_waiting_is_kept_and_others_are_unfit,
+        a_run_cannot_end_in_a_state_that_is_no_end,
+    }
+    inbox {
+        a_message_lies_in_the_inbox_until_it_is_taken_in,
+        taking_in_what_is_not_there_is_harmless,
+        a_number_that_was_taken_in_never_names_another_message,
+        a_message_wakes_the_run_that_waits_for_its_topic_alone,
+        a_message_to_a_ready_or_held_run_leaves_it_where_it_is,
+        a_message_to_an_ended_or_unknown_run_is_refused,
+        a_keyed_message_is_delivered_once,
+        a_keyed_message_that_was_taken_in_is_not_delivered_again,
+        a_keyed_message_that_an_end_threw_away_may_be_sent_again,
+        a_node_sees_the_inboxes_of_the_runs_it_holds,
+        a_claim_brings_the_inbox_along,
+    }
+    ending {
+        a_run_that_never_began_can_be_ended_by_anyone,
+        a_run_that_began_is_ended_idle_only_when_that_is_meant,
+        a_held_run_is_never_ended_over_its_holders_head,
+        an_idle_end_needs_a_state_that_is_an_end,
+        reopening_opens_the_next_generation_and_keeps_the_records,
+        each_generation_has_its_own_end_and_the_last_one_shows,
+        a_run_is_reopened_once,
+        a_reopened_run_that_was_held_before_has_begun,
+        ends_are_answered_for_ended_runs_alone_and_once_each,
+    }
+    batches {
+        an_empty_batch_is_answered_with_nothing,
+        units_are_written_in_order_and_see_each_other,
+        all_that_a_batch_writes_carries_one_time,
+        a_refused_unit_leaves_its_neighbours_alone,
+        a_failed_record_fails_all_later_records_of_its_own_run,
+        what_follows_a_start_that_was_not_made_is_refused,
+        a_batch_with_its_answer_lost_may_be_sent_again,
+        a_fenced_node_commits_nothing,
+        starts_and_messages_of_a_fenced_node_are_sent_again_under_a_new_identity,
+    }
+    nodes {
+        a_node_shows_what_it_said_of_itself,
+        nodes_see_each_other,
+        a_join_sent_again_is_harmless,
+        a_new_boot_fences_its_predecessor_of_that_name,
+        a_node_is_stale_only_after_its_own_limit,
+        the_judged_nodes_own_limit_counts,
+        a_node_whose_process_is_gone_can_be_declared_dead_at_once,
+        an_unknown_node_is_as_good_as_dead,
+        a_leaving_node_gives_its_runs_back_uncounted,
+        runs_of_the_dead_become_ready_and_are_counted,
+        recoveries_add_up_and_begin_anew_with_a_generation,
+        a_sweep_takes_no_more_than_its_limit_and_the_node_goes_last,
+        the_late_writes_of_a_swept_node_are_refused,
+        the_fence_holds_for_every_method_that_changes_something,
+    }
+    claims {
+        a_claim_takes_the_run_with_all_that_is_needed,
+        the_most_urgent_run_comes_first_then_the_oldest,
+        the_oldest_is_the_one_with_the_smallest_id,
+        a_node_claims_only_what_it_has_room_for,
+        a_full_queue_is_passed_over,
+        a_node_claims_only_workflows_it_has_code_for,
+        a_run_takes_the_version_of_the_node_that_first_claims_it,
+        a_claim_sent_again_answers_with_the_same_runs,
+        the_same_claim_id_of_another_node_is_another_claim,
+        a_claim_stops_when_it_has_bytes_enough,
+        due_runs_are_handed_out_and_the_next_one_is_named,
+        due_runs_become_ready_even_for_a_node_that_cannot_take_them,
+        a_blocked_run_is_freed_by_another_version,
+        a_version_keeps_its_number_and_its_first_body,
+    }
+    finding {
+        the_newest_runs_come_first_page_by_page,
+        a_page_follows_a_run_that_is_not_there,
+        a_limit_of_nothing_says_whether_there_is_something,
+        a_summary_shows_what_the_run_shows,
+        each_condition_narrows_the_listing,
+        runs_are_found_by_the_state_that_people_see,
+        an_unknown_run_is_not_there,
+    }
+}

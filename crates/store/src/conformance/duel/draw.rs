@@ -1,0 +1,327 @@
+//! Drawing the next operation: mostly one that makes sense, now and then one that must be refused.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
+
+use super::{
+    Dice,
+    arena::{KEYS, WORKFLOWS, World},
+    ask::Ask,
+};
+use crate::{
+    Act, Claim, Death, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewNode, NewRun, Owner, Place,
+    Query, RunImage, StepRow, Unit, Wait, conformance::TestClock,
+};
+
+const QUEUES: [&str; 2] = ["default", "slow"];
+const TOPICS: [&str; 3] = ["paid", "cancel", "go"];
+const TAGS: [&str; 2] = ["eu", "vip"];
+const STALE_AFTER: Duration = Duration::from_secs(30);
+
+impl World {
+    /// The next operation.
+    pub(super) fn draw(&self, dice: &mut Dice) -> Ask {
+        let node = self.node(dice);
+        match dice.below(100) {
+            0..8 => Ask::Advance(span(dice)),
+            8..16 => self.join(dice),
+            16..24 => Ask::Heartbeat(node, 7),
+            24..26 => Ask::Leave(node),
+            26..30 => {
+                let why = dice.one([Death::Stale, Death::Stale, Death::Gone]);
+                let condemned = dice.pick(&self.nodes).unwrap_or(node);
+                Ask::DeclareDead(node, condemned, why)
+            }
+            30..34 => Ask::Sweep(node),
+            34..52 => self.claim(dice, node),
+            52..55 => Ask::Unblock(node, self.some_versions(dice)),
+            55..60 => Ask::Find(self.query(dice)),
+            60..62 if self.kills => Ask::Kill(node),
+            _ => self.commit(dice),
+        }
+    }
+
+    /// Takes note of what an operation names, and answers the runs that it may change.
+    pub(super) fn remember(&mut self, ask: &Ask) -> Vec<RunId> {
+        match ask {
+            Ask::Join(node) if !self.nodes.contains(&node.id) => self.nodes.push(node.id),
+            Ask::Kill(node) => self.killed.push(*node),
+            Ask::Claim(claim) => self.last_claim = Some(claim.clone()),
+            Ask::Commit(node, batch) => {
+                self.last_commit = Some((*node, batch.clone()));
+                for unit in batch {
+                    if !self.runs.contains(&unit.run) {
+                        self.runs.push(unit.run);
+                    }
+                }
+                return batch.iter().map(|unit| unit.run).collect();
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// A node that joined at some time (a killed process asks nothing), or one that never did.
+    fn node(&self, dice: &mut Dice) -> NodeId {
+        let acting: Vec<_> = self.nodes.iter().copied().filter(|node| !self.killed.contains(node)).collect();
+        let recent = &acting[acting.len().saturating_sub(4)..];
+        match dice.below(100) {
+            0..2 => None,
+            2..10 => dice.pick(&acting),
+            _ => dice.pick(recent),
+        }
+        .unwrap_or_else(|| NodeId::from_bytes(bytes16(dice)))
+    }
+
+    fn join(&self, dice: &mut Dice) -> Ask {
+        let known = dice.chance(10);
+        Ask::Join(NewNode {
+            id: if known { self.node(dice) } else { NodeId::from_bytes(bytes16(dice)) },
+            name: dice.one([None, None, Some("web-1".into()), Some("web-2".into())]),
+            version: dice.one(["1.0".into(), "1.1".into()]),
+            queues: dice.some(&QUEUES.map(String::from), 80),
+            stale_after: STALE_AFTER,
+        })
+    }
+
+    fn claim(&self, dice: &mut Dice, node: NodeId) -> Ask {
+        if dice.chance(15)
+            && let Some(again) = &self.last_claim
+            && !self.killed.contains(&again.node)
+        {
+            return Ask::Claim(again.clone());
+        }
+        let room = |dice: &mut Dice| dice.one([0, 1, 2, 3, 1000]);
+        let queues = dice.some(&QUEUES, 80).into_iter().map(|queue| (queue.into(), room(dice))).collect();
+        Ask::Claim(Claim {
+            node,
+            claim: claim_id(dice),
+            room: room(dice),
+            queues,
+            workflows: self.some_versions(dice),
+            // Anything between would depend on how a store counts.
+            bytes: dice.one([usize::MAX, usize::MAX, 0]),
+        })
+    }
+
+    fn some_versions(&self, dice: &mut Dice) -> Vec<(Arc<str>, crate::DefinitionId)> {
+        let workflows = dice.some(&WORKFLOWS, 80);
+        let versions_of = |workflow: &str| -> Vec<_> {
+            self.versions.iter().filter(|(name, _)| &**name == workflow).cloned().collect()
+        };
+        workflows.into_iter().filter_map(|workflow| dice.pick(&versions_of(workflow))).collect()
+    }
+
+    fn query(&self, dice: &mut Dice) -> Query {
+        let mut maybe = |percent| dice.chance(percent);
+        let (workflow, queue, tag, key, after) = (maybe(40), maybe(30), maybe(20), maybe(10), maybe(30));
+        let (since, until) = (maybe(20), maybe(20));
+        Query {
+            workflow: workflow.then(|| dice.one(WORKFLOWS).into()),
+            states: dice.some(&RunState::ALL, 30),
+            queue: queue.then(|| dice.one(QUEUES).into()),
+            tag: tag.then(|| dice.one(TAGS).into()),
+            key: key.then(|| dice.one(KEYS).into()),
+            since: since.then(|| some_time(dice)),
+            until: until.then(|| some_time(dice)),
+            after: after.then(|| self.run(dice)),
+            limit: dice.one([0, 1, 2, 5, 100]),
+        }
+    }
+
+    fn commit(&self, dice: &mut Dice) -> Ask {
+        if dice.chance(8)
+            && let Some((node, batch)) = &self.last_commit
+            && node.is_none_or(|node| !self.killed.contains(&node))
+        {
+            return Ask::Commit(*node, batch.clone());
+        }
+        let holders: Vec<_> = self.holders().map(|(node, ..)| node).collect();
+        let node = match dice.below(100) {
+            0..15 => None,
+            15..70 => Some(dice.pick(&holders).unwrap_or_else(|| self.node(dice))),
+            _ => Some(self.node(dice)),
+        };
+        let count = 1 + dice.below(4);
+        Ask::Commit(node, (0..count).map(|_| self.unit(dice, node)).collect())
+    }
+
+    fn unit(&self, dice: &mut Dice, node: Option<NodeId>) -> Unit {
+        let (claim, held) = self.holding(dice, node);
+        let image = self.images.iter().find(|image| image.run.id == held);
+        let generation = image.map_or(1, |image| image.standing.generation);
+        let consumed = image.map_or_else(Vec::new, |image| consumed(dice, image));
+        let (run, act) = match dice.below(100) {
+            0..28 => (self.start_id(dice), Act::Start(Box::new(self.new_run(dice)))),
+            28..48 => (held, Act::Record { claim, steps: steps(dice, generation), consumed }),
+            48..53 => {
+                let step = dice.one(["a", "b"]).into();
+                (held, Act::Save { claim, step, value: payload(dice) })
+            }
+            53..62 => (held, Act::End { claim, steps: steps(dice, generation), end: new_end(dice) }),
+            62..74 => {
+                let wait = self.wait(dice);
+                (held, Act::Park { claim, steps: steps(dice, generation), consumed, wait })
+            }
+            74..78 => (held, Act::Release { claim }),
+            78..90 => (self.run(dice), Act::Send(message(dice))),
+            90..95 => {
+                let only = dice.one([Idle::NeverClaimed, Idle::Any]);
+                (self.run(dice), Act::EndIdle { only, end: new_end(dice) })
+            }
+            _ => self.reopen(dice),
+        };
+        Unit { run, act }
+    }
+
+    fn holders(&self) -> impl Iterator<Item = (NodeId, ClaimId, RunId)> {
+        self.images.iter().filter_map(|image| match image.standing.place {
+            Place::Owned { node, claim } if !self.killed.contains(&node) => Some((node, claim, image.run.id)),
+            _ => None,
+        })
+    }
+
+    /// A claim and the run held under it: mostly one that the node has now, else any that ever was.
+    fn holding(&self, dice: &mut Dice, node: Option<NodeId>) -> (ClaimId, RunId) {
+        let mine: Vec<_> = self.holders().filter(|(holder, ..)| Some(*holder) == node).collect();
+        let from = if dice.chance(85) { &mine } else { &self.held };
+        match dice.pick(from) {
+            Some((_, claim, run)) => (claim, run),
+            None => (claim_id(dice), self.run(dice)),
+        }
+    }
+
+    fn run(&self, dice: &mut Dice) -> RunId {
+        let known = if dice.chance(97) { dice.pick(&self.runs) } else { None };
+        known.unwrap_or_else(|| RunId::from_bytes(bytes16(dice)))
+    }
+
+    fn start_id(&self, dice: &mut Dice) -> RunId {
+        if dice.chance(8) { self.run(dice) } else { RunId::from_bytes(bytes16(dice)) }
+    }
+
+    fn new_run(&self, dice: &mut Dice) -> NewRun {
+        let version = dice.pick(&self.versions);
+        let owner = version.as_ref().filter(|_| dice.chance(50));
+        let owner = owner.map(|(_, id)| Owner { claim: claim_id(dice), definition: *id });
+        NewRun {
+            workflow: version.map_or_else(|| WORKFLOWS[0].into(), |(workflow, _)| workflow),
+            queue: dice.one(QUEUES).into(),
+            priority: dice.one([0, 5, 5, 9]),
+            delay: dice.chance(20).then(|| span(dice)),
+            timeout: dice.chance(20).then(|| span(dice)),
+            input: payload(dice),
+            context: dice.chance(30).then(|| payload(dice)),
+            key: dice.chance(30).then(|| key(dice)),
+            tags: dice.some(&TAGS.map(String::from), 30),
+            forked_from: dice.chance(10).then(|| self.run(dice)),
+            trace: dice.chance(10).then(|| "00-trace".into()),
+            steps: if dice.chance(20) { steps(dice, 1) } else { Vec::new() },
+            owner,
+        }
+    }
+
+    fn wait(&self, dice: &mut Dice) -> Wait {
+        let waiting = [RunState::Suspended, RunState::Suspended, RunState::Paused, RunState::Blocked];
+        let blocked_by = dice.pick(&self.versions).map(|(_, id)| id).filter(|_| dice.chance(70));
+        Wait {
+            state: if dice.chance(97) { dice.one(waiting) } else { dice.one(RunState::ALL) },
+            until: dice.chance(50).then(|| some_time(dice)),
+            topics: dice.some(&TOPICS.map(String::from), 40),
+            reason: dice.chance(20).then(|| "why not".into()),
+            blocked_by,
+        }
+    }
+
+    fn reopen(&self, dice: &mut Dice) -> (RunId, Act) {
+        let ended: Vec<_> = self
+            .images
+            .iter()
+            .filter(|image| matches!(image.standing.place, Place::Ended(_)))
+            .map(|image| (image.run.id, image.standing.generation))
+            .collect();
+        let (run, after) = dice.pick(&ended).unwrap_or_else(|| (self.run(dice), 1));
+        (run, Act::Reopen { after: if dice.chance(90) { after } else { after + 1 } })
+    }
+}
+
+fn bytes16(dice: &mut Dice) -> [u8; 16] {
+    let (high, low) = (u128::from(dice.roll()), u128::from(dice.roll()));
+    ((high << 64) | low).to_be_bytes()
+}
+
+fn claim_id(dice: &mut Dice) -> ClaimId {
+    ClaimId(dice.roll() >> 1)
+}
+
+/// Mostly short; sometimes long enough for a silent node to become stale.
+fn span(dice: &mut Dice) -> Duration {
+    let most = dice.one([1, 1_000, 5_000_000, 5_000_000, 35_000_000]);
+    Duration::from_micros(dice.below(most))
+}
+
+/// A time about which something may be due.
+fn some_time(dice: &mut Dice) -> Time {
+    TestClock::START + Duration::from_micros(dice.below(120_000_000))
+}
+
+fn payload(dice: &mut Dice) -> Bytes {
+    match dice.below(20) {
+        0 => Bytes::from(vec![b'x'; 5_000]),
+        1 => Bytes::new(),
+        _ => Bytes::from(dice.below(1_000).to_string()),
+    }
+}
+
+fn key(dice: &mut Dice) -> NewKey {
+    NewKey {
+        key: dice.one(KEYS).into(),
+        digest: dice.one([[1; 16], [1; 16], [2; 16]]),
+        life: if dice.chance(50) { KeyLife::Kept } else { KeyLife::For(span(dice)) },
+        conflict: dice.one([KeyConflict::Refuse, KeyConflict::ReturnExisting]),
+    }
+}
+
+fn steps(dice: &mut Dice, generation: u32) -> Vec<StepRow> {
+    let count = dice.below(4);
+    let mut step = || StepRow {
+        generation: if dice.chance(95) { generation } else { 1 },
+        name: dice.one(["a", "b", "c", "d[0]", "d[10]"]).into(),
+        attempt: dice.one([0, 1, 1, 2]),
+        epoch: dice.one([0, 0, 1]),
+        kind: dice.one(StepKind::ALL),
+        started_at: some_time(dice),
+        ended_at: some_time(dice),
+        output: dice.chance(60).then(|| payload(dice)),
+        detail: dice.chance(30).then(|| payload(dice)),
+    };
+    (0..count).map(|_| step()).collect()
+}
+
+/// Some of what lies in the inbox, and sometimes what does not.
+fn consumed(dice: &mut Dice, image: &RunImage) -> Vec<i64> {
+    let rows: Vec<_> = image.inbox.iter().map(|row| row.seq).collect();
+    let mut consumed = dice.some(&rows, 50);
+    if dice.chance(5) {
+        consumed.push(-1);
+    }
+    consumed
+}
+
+fn new_end(dice: &mut Dice) -> NewEnd {
+    NewEnd {
+        state: if dice.chance(97) { dice.one(RunState::TERMINAL) } else { dice.one(RunState::ALL) },
+        output: dice.chance(50).then(|| payload(dice)),
+        failure: dice.chance(50).then(|| payload(dice)),
+    }
+}
+
+fn message(dice: &mut Dice) -> NewMessage {
+    NewMessage {
+        topic: dice.one(TOPICS).into(),
+        body: payload(dice),
+        key: dice.chance(50).then(|| dice.one(["m1", "m2"]).into()),
+    }
+}

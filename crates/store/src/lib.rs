@@ -1,0 +1,30 @@
+//! What a Windlass store keeps and finds.
+//!
+//! [`Store`] is the door between the engine and a database. It speaks in batches and in domain words, and
+//! it decides nothing: what a record means is the business of `windlass-core` and the engine.
+//!
+//! - [`Memory`] is the reference model: the shortest code that is right. Tests run on it, and every other
+//!   store must agree with it.
+//! - `conformance` (feature `conformance`) is the suite that any store runs against itself.
+
+mod act;
+mod error;
+mod memory;
+mod query;
+mod record;
+mod store;
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+
+pub use act::{
+    Act, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewRun, Owner, Refusal, Unit, Written,
+};
+pub use error::StoreError;
+pub use memory::{Call, Memory, Moment, Side, Verdict};
+pub use query::{Page, Query};
+pub use record::{
+    DefinitionId, DefinitionRow, End, InboxRow, NodeRow, Place, RunImage, RunRow, RunSummary, SavedRow,
+    Standing, StepRow, Wait,
+};
+pub use store::{Answer, Claim, Claimed, Death, Heartbeat, Hint, Joined, NewNode, Store, Swept};

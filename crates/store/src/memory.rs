@@ -1,0 +1,230 @@
+//! The reference model.
+
+mod claim;
+mod commit;
+mod fault;
+mod node;
+mod state;
+
+use std::{
+    future::{pending, ready},
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+use tokio::sync::broadcast;
+use windlass_core::{NodeId, RunId, Time};
+
+pub use self::fault::{Call, Moment, Side, Verdict};
+use self::{fault::Process, state::State};
+use crate::{
+    Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint, InboxRow, Joined,
+    NewNode, NodeRow, Page, Query, Refusal, RunImage, Store, StoreError, Swept, Unit, Written,
+};
+
+/// A store that keeps everything in memory: the shortest code that is right.
+///
+/// It is the model that every other store must agree with, and what tests of engines run on. A call is done
+/// when it returns, so its answer is there at the first poll: it needs no runtime and no threads, and
+/// virtual time never waits for it.
+///
+/// A `Memory` is a handle, as a process would have one. Clones are the same handle;
+/// [`Memory::process`] makes another one on the same state. A handle can be made to fail, to lose answers
+/// and to crash: see [`Memory::on_call`], [`Memory::crash`] and [`Memory::kill`].
+///
+/// Its hints go to everybody, the one who caused them included: [`Hint::Changed`] when a run became ready,
+/// got an inbox row or ended; [`Hint::Gone`] when a node's process ended by [`Memory::kill`] or
+/// [`Memory::crash`].
+#[derive(Clone)]
+pub struct Memory {
+    shared: Arc<Shared>,
+    process: Arc<Process>,
+}
+
+/// What the handles on one state have in common.
+struct Shared {
+    clock: Box<dyn Fn() -> Time + Send + Sync>,
+    state: Mutex<State>,
+    hints: broadcast::Sender<Hint>,
+}
+
+impl Memory {
+    /// An empty store that asks `clock` for the time, once in each call. A clock that goes back is held at
+    /// the latest time it gave.
+    #[must_use]
+    pub fn new(clock: impl Fn() -> Time + Send + Sync + 'static) -> Self {
+        let shared = Shared {
+            clock: Box::new(clock),
+            state: Mutex::new(State::default()),
+            hints: broadcast::Sender::new(256),
+        };
+        Self { shared: Arc::new(shared), process: Arc::default() }
+    }
+
+    /// Another handle on the same state, as another process would have it: crashing one leaves the other
+    /// alone, and it has no hook yet.
+    #[must_use]
+    pub fn process(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), process: Arc::default() }
+    }
+
+    /// Sets what is asked before and after each call through this handle (and its clones), in place of what
+    /// was set before. By default every call proceeds.
+    ///
+    /// The hook is called without any lock held, so it may use the store itself (through another handle, or
+    /// it is asked about that too).
+    pub fn on_call(&self, hook: impl Fn(&Moment) -> Verdict + Send + Sync + 'static) {
+        self.process.set_hook(hook);
+    }
+
+    /// Ends the process of this handle: whatever is asked through it (or its clones) from now on is not
+    /// done and never answered, and its nodes are proven to be gone.
+    pub fn crash(&self) {
+        for node in self.process.end() {
+            self.kill(node);
+        }
+    }
+
+    /// Ends the process of one node: whatever that node asks from now on is not done and never answered, and
+    /// the store can prove to the others that it is gone. The handle that it joined through stays usable.
+    pub fn kill(&self, node: NodeId) {
+        self.shared.state.lock().gone.insert(node);
+        self.hint(Hint::Gone(node));
+    }
+
+    /// Does one call under the lock, unless the hook, a crash or a kill says otherwise.
+    fn call<T: Send + 'static>(
+        &self,
+        call: Call,
+        node: Option<NodeId>,
+        work: impl FnOnce(&mut State) -> Result<T, StoreError>,
+    ) -> Answer<'_, T> {
+        if self.process.has_ended() {
+            return Box::pin(pending());
+        }
+        if let Some(instead) = self.ask(call, node, Side::Before) {
+            return instead;
+        }
+        let answer = {
+            let mut state = self.shared.state.lock();
+            if node.is_some_and(|node| state.gone.contains(&node)) {
+                return Box::pin(pending());
+            }
+            state.turn_clock((self.shared.clock)());
+            work(&mut state)
+        };
+        if std::mem::take(&mut self.shared.state.lock().changed) {
+            self.hint(Hint::Changed);
+        }
+        if let Some(instead) = self.ask(call, node, Side::After) {
+            return instead;
+        }
+        Box::pin(ready(answer))
+    }
+
+    /// What is answered in place of the truth, if the hook has it so.
+    fn ask<T: Send + 'static>(&self, call: Call, node: Option<NodeId>, side: Side) -> Option<Answer<'_, T>> {
+        match self.process.verdict(&Moment { call, node, side }) {
+            Verdict::Proceed => None,
+            Verdict::Unavailable => {
+                Some(Box::pin(ready(Err(StoreError::Unavailable("made unavailable by a test".into())))))
+            }
+            Verdict::Silent => Some(Box::pin(pending())),
+            Verdict::Crash => {
+                self.crash();
+                Some(Box::pin(pending()))
+            }
+        }
+    }
+
+    fn hint(&self, hint: Hint) {
+        // Nobody may be listening, and that is fine.
+        let _ = self.shared.hints.send(hint);
+    }
+}
+
+impl Store for Memory {
+    fn describe(&self) -> String {
+        "memory:".into()
+    }
+
+    fn join(&self, node: NewNode) -> Answer<'_, Joined> {
+        let id = node.id;
+        self.call(Call::Join, Some(id), |state| {
+            let joined = state.join(node)?;
+            self.process.adopt(id);
+            Ok(joined)
+        })
+    }
+
+    fn heartbeat(&self, node: NodeId, running: u32) -> Answer<'_, Heartbeat> {
+        self.call(Call::Heartbeat, Some(node), |state| state.heartbeat(node, running))
+    }
+
+    fn leave(&self, node: NodeId) -> Answer<'_, ()> {
+        self.call(Call::Leave, Some(node), |state| state.leave(node))
+    }
+
+    fn declare_dead(&self, judge: NodeId, condemned: NodeId, why: Death) -> Answer<'_, bool> {
+        self.call(Call::DeclareDead, Some(judge), |state| state.declare_dead(judge, condemned, why))
+    }
+
+    fn sweep(&self, judge: NodeId, limit: usize) -> Answer<'_, Swept> {
+        self.call(Call::Sweep, Some(judge), |state| state.sweep(judge, limit))
+    }
+
+    fn commit(
+        &self,
+        node: Option<NodeId>,
+        batch: Arc<Vec<Unit>>,
+    ) -> Answer<'_, Vec<Result<Written, Refusal>>> {
+        self.call(Call::Commit, node, |state| state.commit(node, &batch))
+    }
+
+    fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
+        self.call(Call::Claim, Some(request.node), |state| state.claim(&request))
+    }
+
+    fn unblock(&self, node: NodeId, workflows: Vec<(Arc<str>, DefinitionId)>) -> Answer<'_, usize> {
+        self.call(Call::Unblock, Some(node), |state| state.unblock(node, &workflows))
+    }
+
+    fn define(&self, definition: DefinitionRow) -> Answer<'_, DefinitionId> {
+        self.call(Call::Define, None, |state| Ok(state.define(definition)))
+    }
+
+    fn definition(&self, id: DefinitionId) -> Answer<'_, Option<DefinitionRow>> {
+        self.call(Call::Read, None, |state| Ok(state.definition(id)))
+    }
+
+    fn load(&self, run: RunId) -> Answer<'_, Option<RunImage>> {
+        self.call(Call::Read, None, |state| Ok(state.runs.get(&run).map(|kept| kept.image.clone())))
+    }
+
+    fn inbox(&self, node: NodeId) -> Answer<'_, Vec<InboxRow>> {
+        self.call(Call::Read, Some(node), |state| Ok(state.inbox(node)))
+    }
+
+    fn ends(&self, runs: Vec<RunId>) -> Answer<'_, Vec<(RunId, End)>> {
+        self.call(Call::Read, None, |state| Ok(state.ends(runs)))
+    }
+
+    fn by_key(&self, workflow: Arc<str>, key: String) -> Answer<'_, Option<RunId>> {
+        self.call(Call::Read, None, |state| Ok(state.live_key(&workflow, &key).map(|key| key.run)))
+    }
+
+    fn find(&self, query: Query) -> Answer<'_, Page> {
+        self.call(Call::Read, None, |state| Ok(state.find(&query)))
+    }
+
+    fn nodes(&self) -> Answer<'_, Vec<NodeRow>> {
+        self.call(Call::Read, None, |state| Ok(state.nodes.values().cloned().collect()))
+    }
+
+    fn hints(&self) -> broadcast::Receiver<Hint> {
+        self.shared.hints.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests;

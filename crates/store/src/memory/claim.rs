@@ -1,0 +1,105 @@
+//! Handing out runs.
+
+use std::{collections::HashMap, sync::Arc};
+
+use windlass_core::{RunId, RunState};
+
+use super::state::{Kept, State};
+use crate::{Claim, Claimed, DefinitionId, Place, RunImage, StoreError};
+
+impl State {
+    pub(super) fn claim(&mut self, request: &Claim) -> Result<Claimed, StoreError> {
+        self.fence(request.node)?;
+        let now = self.now;
+        for run in self.open_where(|kept| kept.wait().is_some_and(|wait| wait.is_due(now))) {
+            self.make_ready(run);
+        }
+
+        let held = (request.node, request.claim);
+        let mut taken = self.open_where(|kept| kept.holder() == Some(held));
+        self.most_urgent_first(&mut taken);
+        if taken.is_empty() {
+            taken = self.take(request);
+        }
+
+        Ok(Claimed {
+            now,
+            runs: taken.iter().map(|run| self.runs[run].image.clone()).collect(),
+            next_due: self.open.iter().filter_map(|run| self.runs[run].wait()?.until).min(),
+            more: request.room > 0 && !self.claimable(request).is_empty(),
+        })
+    }
+
+    pub(super) fn unblock(
+        &mut self,
+        node: windlass_core::NodeId,
+        workflows: &[(Arc<str>, DefinitionId)],
+    ) -> Result<usize, StoreError> {
+        self.fence(node)?;
+        let blocked = self.open_where(|kept| {
+            kept.wait().is_some_and(|wait| {
+                let may_agree = |(workflow, version): &(Arc<str>, DefinitionId)| {
+                    *workflow == kept.image.run.workflow && wait.blocked_by != Some(*version)
+                };
+                wait.state == RunState::Blocked && workflows.iter().any(may_agree)
+            })
+        });
+        for &run in &blocked {
+            self.make_ready(run);
+        }
+        Ok(blocked.len())
+    }
+
+    /// Takes what the request has room for.
+    fn take(&mut self, request: &Claim) -> Vec<RunId> {
+        let mut room: HashMap<_, _> = request.queues.iter().cloned().collect();
+        let versions: HashMap<_, _> = request.workflows.iter().cloned().collect();
+        let (mut taken, mut bytes) = (Vec::new(), 0);
+        for run in self.claimable(request) {
+            if taken.len() == request.room || (bytes >= request.bytes && !taken.is_empty()) {
+                break;
+            }
+            let image = &mut self.kept(run).image;
+            let room = room.get_mut(&image.run.queue).expect("claimable runs are in these queues");
+            if *room == 0 {
+                continue;
+            }
+            *room -= 1;
+            bytes += payload(image);
+            image.standing.place = Place::Owned { node: request.node, claim: request.claim };
+            image.standing.definition.get_or_insert(versions[&image.run.workflow]);
+            taken.push(run);
+        }
+        taken
+    }
+
+    /// The ready runs that the request may have, in the order in which it would get them.
+    fn claimable(&self, request: &Claim) -> Vec<RunId> {
+        let mut runs = self.open_where(|kept| {
+            let run = &kept.image.run;
+            kept.image.standing.place == Place::Ready
+                && request.queues.iter().any(|(queue, room)| *queue == run.queue && *room > 0)
+                && request.workflows.iter().any(|(workflow, _)| *workflow == run.workflow)
+        });
+        self.most_urgent_first(&mut runs);
+        runs
+    }
+
+    fn most_urgent_first(&self, runs: &mut [RunId]) {
+        runs.sort_by_key(|run| (self.runs[run].image.run.priority, *run));
+    }
+}
+
+impl Kept {
+    pub(super) fn is_held_by(&self, node: windlass_core::NodeId) -> bool {
+        self.holder().is_some_and(|(holder, _)| holder == node)
+    }
+}
+
+/// About how many bytes a claim carries for this run.
+fn payload(image: &RunImage) -> usize {
+    let size = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map_or(0, bytes::Bytes::len);
+    let steps: usize = image.steps.iter().map(|step| size(&step.output) + size(&step.detail)).sum();
+    let inbox: usize = image.inbox.iter().map(|row| row.body.len()).sum();
+    image.run.input.len() + size(&image.run.context) + steps + inbox
+}

@@ -1,0 +1,258 @@
+//! Writing batches.
+
+use std::{collections::HashSet, sync::Arc};
+
+use bytes::Bytes;
+use windlass_core::{ClaimId, NodeId, RunId, RunState};
+
+use super::state::{Kept, Key, State};
+use crate::{
+    Act, End, Idle, InboxRow, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewRun, Place, Refusal,
+    RunImage, RunRow, SavedRow, Standing, StoreError, Unit, Wait, Written,
+};
+
+impl State {
+    pub(super) fn commit(
+        &mut self,
+        node: Option<NodeId>,
+        batch: &[Unit],
+    ) -> Result<Vec<Result<Written, Refusal>>, StoreError> {
+        if let Some(node) = node {
+            self.fence(node)?;
+        }
+        let mut refused = HashSet::new();
+        let answers = batch.iter().map(|Unit { run, act }| {
+            let answer = if refused.contains(run) {
+                Err(Refusal::Earlier)
+            } else {
+                act.check().and_then(|()| self.write(node, *run, act))
+            };
+            if answer.is_err() {
+                refused.insert(*run);
+            }
+            answer
+        });
+        Ok(answers.collect())
+    }
+
+    /// Writes one act. Every refusal comes before the first change.
+    fn write(&mut self, node: Option<NodeId>, run: RunId, act: &Act) -> Result<Written, Refusal> {
+        let done = Ok(Written::Done { at: self.now });
+        match act {
+            Act::Start(new) => self.start(node, run, new),
+            Act::Send(message) => self.send(run, message).and(done),
+            Act::EndIdle { only, end } => self.end_idle(run, *only, end).and(done),
+            Act::Reopen { after } => self.reopen(run, *after).and(done),
+            Act::Record { claim, .. }
+            | Act::Save { claim, .. }
+            | Act::End { claim, .. }
+            | Act::Park { claim, .. }
+            | Act::Release { claim } => {
+                let claim = *claim;
+                let kept = self.runs.get(&run).ok_or(Refusal::NotYours)?;
+                if let (Some(end), Some(by)) = (kept.end(), kept.ended_by)
+                    && by == claim
+                {
+                    return Ok(Written::Done { at: end.at });
+                }
+                if kept.holder() != node.map(|node| (node, claim)) || node.is_none() {
+                    return Err(Refusal::NotYours);
+                }
+                self.write_held(run, act);
+                done
+            }
+        }
+    }
+
+    /// Writes an act of the run's holder.
+    fn write_held(&mut self, run: RunId, act: &Act) {
+        let kept = self.kept(run);
+        match act {
+            Act::Record { steps, consumed, .. } => {
+                kept.record(steps);
+                kept.consume(consumed);
+            }
+            Act::Save { step, value, .. } => kept.save(step, value),
+            Act::End { claim, steps, end } => {
+                kept.record(steps);
+                self.end(run, Some(*claim), end);
+            }
+            Act::Park { steps, consumed, wait, .. } => {
+                kept.record(steps);
+                kept.consume(consumed);
+                self.park(run, wait);
+            }
+            Act::Release { .. } => self.make_ready(run),
+            Act::Start(_) | Act::Send(_) | Act::EndIdle { .. } | Act::Reopen { .. } => {
+                unreachable!("these acts need no holder")
+            }
+        }
+    }
+
+    fn start(&mut self, node: Option<NodeId>, id: RunId, new: &NewRun) -> Result<Written, Refusal> {
+        if self.runs.contains_key(&id) {
+            return Ok(Written::Existing { run: id });
+        }
+        if let Some(key) = &new.key {
+            if let Some(run) = self.standing_for(&new.workflow, key)? {
+                return Ok(Written::Existing { run });
+            }
+            let lapses_at = match key.life {
+                KeyLife::Kept => None,
+                KeyLife::For(life) => Some(self.now + life),
+            };
+            let entry = Key { run: id, digest: key.digest, lapses_at };
+            self.keys.insert((Arc::clone(&new.workflow), key.key.clone()), entry);
+        }
+
+        let opened_at = self.now + new.delay.unwrap_or_default();
+        let owner = node.zip(new.owner.as_ref()).filter(|_| !self.has_ready(&new.workflow, &new.queue));
+        let (place, definition) = match owner {
+            _ if opened_at > self.now => (Place::Waiting(delayed(opened_at)), None),
+            Some((node, owner)) => (Place::Owned { node, claim: owner.claim }, Some(owner.definition)),
+            None => (Place::Ready, None),
+        };
+        let owned = matches!(place, Place::Owned { .. });
+        self.changed |= !owned;
+        let standing = Standing { place, generation: 1, definition, opened_at, recoveries: 0 };
+        let run = RunRow {
+            id,
+            workflow: new.workflow.clone(),
+            queue: new.queue.clone(),
+            priority: new.priority,
+            created_at: self.now,
+            timeout: new.timeout,
+            input: new.input.clone(),
+            context: new.context.clone(),
+            key: new.key.as_ref().map(|key| key.key.clone()),
+            tags: new.tags.clone(),
+            forked_from: new.forked_from,
+            trace: new.trace.clone(),
+        };
+        let image = RunImage { run, standing, steps: Vec::new(), inbox: Vec::new(), saved: Vec::new() };
+        let mut kept = Kept::new(image);
+        kept.record(&new.steps);
+        self.runs.insert(id, kept);
+        self.open.insert(id);
+        Ok(Written::Started { at: self.now, owned })
+    }
+
+    /// The run that answers a start with this key, if the key is taken.
+    fn standing_for(&self, workflow: &Arc<str>, new: &NewKey) -> Result<Option<RunId>, Refusal> {
+        match self.live_key(workflow, &new.key) {
+            Some(key) if key.digest != new.digest && new.conflict == KeyConflict::Refuse => {
+                Err(Refusal::KeyTaken { run: key.run })
+            }
+            key => Ok(key.map(|key| key.run)),
+        }
+    }
+
+    fn has_ready(&self, workflow: &str, queue: &str) -> bool {
+        self.open.iter().map(|run| &self.runs[run].image).any(|image| {
+            image.standing.place == Place::Ready
+                && &*image.run.workflow == workflow
+                && &*image.run.queue == queue
+        })
+    }
+
+    fn send(&mut self, run: RunId, message: &NewMessage) -> Result<(), Refusal> {
+        let kept = self.runs.get_mut(&run).ok_or(Refusal::Unknown)?;
+        let seq = self.last_seq + 1;
+        if let Some(key) = &message.key {
+            let name = (message.topic.clone(), key.clone());
+            if kept.messages.contains_key(&name) {
+                return Ok(());
+            }
+            kept.refuse_ended()?;
+            kept.messages.insert(name, seq);
+        }
+        kept.refuse_ended()?;
+        self.last_seq = seq;
+        self.changed = true;
+        let wakes = kept.wait().is_some_and(|wait| wait.is_for(&message.topic));
+        let (topic, body) = (message.topic.clone(), message.body.clone());
+        kept.image.inbox.push(InboxRow { seq, run, topic, body, at: self.now });
+        if wakes {
+            self.make_ready(run);
+        }
+        Ok(())
+    }
+
+    fn park(&mut self, run: RunId, wait: &Wait) {
+        let now = self.now;
+        let kept = self.kept(run);
+        if wait.is_due(now) || kept.image.inbox.iter().any(|row| wait.is_for(&row.topic)) {
+            self.make_ready(run);
+        } else {
+            kept.image.standing.place = Place::Waiting(wait.clone());
+            // Whoever sleeps until the next due run has to look again.
+            self.changed = true;
+        }
+    }
+
+    fn end_idle(&mut self, run: RunId, only: Idle, end: &NewEnd) -> Result<(), Refusal> {
+        let kept = self.runs.get(&run).ok_or(Refusal::Unknown)?;
+        kept.refuse_ended()?;
+        if kept.holder().is_some() {
+            return Err(Refusal::Held);
+        }
+        if only == Idle::NeverClaimed && kept.image.standing.definition.is_some() {
+            return Err(Refusal::Begun);
+        }
+        self.end(run, None, end);
+        Ok(())
+    }
+
+    fn end(&mut self, run: RunId, by: Option<ClaimId>, end: &NewEnd) {
+        let at = self.now;
+        let kept = self.kept(run);
+        for row in std::mem::take(&mut kept.image.inbox) {
+            kept.messages.retain(|_, seq| *seq != row.seq);
+        }
+        kept.image.saved.clear();
+        kept.ended_by = by;
+        let NewEnd { state, output, failure } = end.clone();
+        kept.image.standing.place = Place::Ended(End { state, at, output, failure });
+        self.open.remove(&run);
+        self.changed = true;
+    }
+
+    fn reopen(&mut self, run: RunId, after: u32) -> Result<(), Refusal> {
+        let now = self.now;
+        let kept = self.runs.get_mut(&run).ok_or(Refusal::Unknown)?;
+        if kept.end().is_none() || kept.image.standing.generation != after {
+            return Err(Refusal::Open);
+        }
+        let standing = &mut kept.image.standing;
+        standing.generation += 1;
+        standing.opened_at = now;
+        standing.recoveries = 0;
+        self.open.insert(run);
+        self.make_ready(run);
+        Ok(())
+    }
+}
+
+impl Kept {
+    fn refuse_ended(&self) -> Result<(), Refusal> {
+        self.end().map_or(Ok(()), |end| Err(Refusal::Ended(end.state)))
+    }
+
+    fn consume(&mut self, seqs: &[i64]) {
+        self.image.inbox.retain(|row| !seqs.contains(&row.seq));
+    }
+
+    fn save(&mut self, step: &Arc<str>, value: &Bytes) {
+        let saved = &mut self.image.saved;
+        let row = SavedRow { step: Arc::clone(step), value: value.clone() };
+        match saved.binary_search_by(|known| known.step.cmp(&row.step)) {
+            Ok(at) => saved[at] = row,
+            Err(at) => saved.insert(at, row),
+        }
+    }
+}
+
+/// How a run waits for the end of its delay.
+fn delayed(until: windlass_core::Time) -> Wait {
+    Wait { state: RunState::Pending, until: Some(until), topics: Vec::new(), reason: None, blocked_by: None }
+}

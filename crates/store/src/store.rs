@@ -1,0 +1,198 @@
+//! The door between the engine and a database.
+
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use tokio::sync::broadcast;
+use windlass_core::{ClaimId, NodeId, RunId, Time};
+
+use crate::{
+    DefinitionId, DefinitionRow, End, InboxRow, NodeRow, Page, Query, Refusal, RunImage, StoreError, Unit,
+    Written,
+};
+
+/// A store's answer, on its way.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// Keeps and finds records, and decides nothing about them.
+///
+/// **Fence.** Every method that takes the acting node's id to change something fails whole with [`StoreError::Fenced`], and
+/// changes nothing, when that node was declared dead or is not known (it never joined, it left, or it was
+/// swept).
+///
+/// **Time** is the store's own clock, which never goes back. A call happens at one instant: all that a batch
+/// writes carries the same time. Every answer that carries `now` lets the caller follow it.
+///
+/// **Dropping** an answer does not withdraw what was asked.
+pub trait Store: Send + Sync + 'static {
+    /// Where the state is, for people: `sqlite://app.db`. Never a password.
+    fn describe(&self) -> String;
+
+    /// Adds a node. Living nodes of the same name, if it has one, are declared dead first.
+    ///
+    /// The same id again is a repeat: it is answered as a success that fenced nobody, and counts as a
+    /// heartbeat; if that node was declared dead meanwhile, it fails with [`StoreError::Fenced`].
+    fn join(&self, node: NewNode) -> Answer<'_, Joined>;
+
+    /// Says that the node lives, and looks around.
+    fn heartbeat(&self, node: NodeId, running: u32) -> Answer<'_, Heartbeat>;
+
+    /// Removes a node. What it still holds becomes ready, and is not counted as recovered. A repeat fails
+    /// with [`StoreError::Fenced`].
+    fn leave(&self, node: NodeId) -> Answer<'_, ()>;
+
+    /// Declares the condemned node dead if the reason given holds, checked again under lock. Answers whether
+    /// it is dead now: also when it was dead before, or is not known (any more).
+    fn declare_dead(&self, judge: NodeId, condemned: NodeId, why: Death) -> Answer<'_, bool>;
+
+    /// Makes up to `limit` runs of dead nodes ready, each counted as recovered; removes the dead nodes that
+    /// hold nothing. Which runs come first is the store's choice.
+    fn sweep(&self, judge: NodeId, limit: usize) -> Answer<'_, Swept>;
+
+    /// Writes a batch in one transaction, in order, and answers each unit. `node` is the acting node;
+    /// `None` for a client that runs nothing: its acts that carry a claim are refused, and the runs it
+    /// starts are ready.
+    fn commit(
+        &self,
+        node: Option<NodeId>,
+        batch: Arc<Vec<Unit>>,
+    ) -> Answer<'_, Vec<Result<Written, Refusal>>>;
+
+    /// Makes due runs ready, and takes ready runs for a node: the most urgent first, then the oldest (by id),
+    /// over all the queues together. A queue that has reached its limit is passed over.
+    ///
+    /// Every waiting run whose time has come becomes ready, in whatever state, queue and workflow. (A store
+    /// may bound how many in one call; then it answers `more`.)
+    ///
+    /// The same claim id again is a repeat: while the node holds runs under it, the answer is exactly those,
+    /// and nothing is taken.
+    fn claim(&self, request: Claim) -> Answer<'_, Claimed>;
+
+    /// Makes every run ready that is blocked in one of these workflows and was blocked by another version
+    /// than the one given, or by none that is known ([`Wait::blocked_by`](crate::Wait::blocked_by)). Answers
+    /// how many.
+    fn unblock(&self, node: NodeId, workflows: Vec<(Arc<str>, DefinitionId)>) -> Answer<'_, usize>;
+
+    /// The number of a version of a workflow, given out on first sight. The body that came first stays.
+    fn define(&self, definition: DefinitionRow) -> Answer<'_, DefinitionId>;
+
+    /// The version of a workflow with this number.
+    fn definition(&self, id: DefinitionId) -> Answer<'_, Option<DefinitionRow>>;
+
+    /// A run with its records.
+    fn load(&self, run: RunId) -> Answer<'_, Option<RunImage>>;
+
+    /// What lies in the inboxes of the runs that this node holds, oldest first (by number). It changes
+    /// nothing, so it is not fenced: a dead node holds its runs until they are swept.
+    fn inbox(&self, node: NodeId) -> Answer<'_, Vec<InboxRow>>;
+
+    /// The last ends of those among these runs that stand ended now, in any order, each once.
+    fn ends(&self, runs: Vec<RunId>) -> Answer<'_, Vec<(RunId, End)>>;
+
+    /// The run that a key stands for in a workflow; `None` once the key has lapsed.
+    fn by_key(&self, workflow: Arc<str>, key: String) -> Answer<'_, Option<RunId>>;
+
+    /// Runs that fit a query, newest first.
+    fn find(&self, query: Query) -> Answer<'_, Page>;
+
+    /// Every node by id, dead ones included until they are swept.
+    fn nodes(&self) -> Answer<'_, Vec<NodeRow>>;
+
+    /// What others do to this store, as hints: losing one costs latency, never a run.
+    fn hints(&self) -> broadcast::Receiver<Hint>;
+}
+
+/// A node that joins.
+#[derive(Clone, Debug)]
+pub struct NewNode {
+    /// A fresh id.
+    pub id: NodeId,
+    /// The name of the instance, if it has one.
+    pub name: Option<String>,
+    /// The version of its program.
+    pub version: String,
+    /// The queues it serves.
+    pub queues: Vec<String>,
+    /// After how long without a heartbeat others may declare it dead.
+    pub stale_after: Duration,
+}
+
+/// The answer to a join.
+#[derive(Clone, Debug)]
+pub struct Joined {
+    /// The store's time.
+    pub now: Time,
+    /// The predecessors of the same name that were declared dead.
+    pub fenced: Vec<NodeId>,
+}
+
+/// The answer to a heartbeat.
+#[derive(Clone, Debug)]
+pub struct Heartbeat {
+    /// The store's time.
+    pub now: Time,
+    /// Every other node by id, dead ones included.
+    pub others: Vec<NodeRow>,
+    /// Others that were not declared dead yet, and of which the store can prove that their process is gone.
+    pub gone: Vec<NodeId>,
+    /// What lies in the inboxes of the runs that this node holds, oldest first (by number).
+    pub inbox: Vec<InboxRow>,
+}
+
+/// Why a node is declared dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Death {
+    /// Its last heartbeat is longer ago than its own `stale_after`.
+    Stale,
+    /// The store can prove that its process is gone.
+    Gone,
+}
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Swept {
+    /// How many runs became ready.
+    pub released: usize,
+    /// Whether dead nodes still hold something.
+    pub more: bool,
+}
+
+/// A wish for runs.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Who claims.
+    pub node: NodeId,
+    /// What to write into the runs. The same id again answers with the same runs.
+    pub claim: ClaimId,
+    /// How many runs at most, over all queues. With zero, due runs are still made ready.
+    pub room: usize,
+    /// The queues, each once, and how many runs of each at most.
+    pub queues: Vec<(Arc<str>, usize)>,
+    /// The workflows whose code the node has, each once, with the version that it would run a new run
+    /// under. A run that was held before keeps its own version, whether or not it is this one.
+    pub workflows: Vec<(Arc<str>, DefinitionId)>,
+    /// Stop taking runs when their payloads reach about this many bytes. The run that reaches it is the
+    /// last, so one is always taken.
+    pub bytes: usize,
+}
+
+/// The answer to a claim.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    /// The store's time.
+    pub now: Time,
+    /// The runs, now held by the node, the most urgent first, then the oldest.
+    pub runs: Vec<RunImage>,
+    /// When the next waiting run is due, of any queue and workflow.
+    pub next_due: Option<Time>,
+    /// Whether the same request with a fresh claim would take something.
+    pub more: bool,
+}
+
+/// What somebody else did to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// Something was committed by another user of the store.
+    Changed,
+    /// The process of this node is gone.
+    Gone(NodeId),
+}

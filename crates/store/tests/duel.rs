@@ -1,0 +1,281 @@
+//! The random tester finds what is wrong with a store, and leaves little unasked.
+
+#![cfg(feature = "conformance")]
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::sync::broadcast;
+use windlass_core::{NodeId, RunId};
+use windlass_store::{
+    Act, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint, InboxRow, Joined,
+    KeyLife, NewNode, NodeRow, Page, Query, Refusal, RunImage, Store, Swept, Unit, Written,
+    conformance::{Duel, Fixture, MemoryFixture},
+};
+
+/// The model with something wrong: what goes in and what comes out can be bent.
+#[derive(Clone)]
+struct Bent {
+    inner: Arc<dyn Store>,
+    unit: fn(&mut Unit),
+    image: fn(&mut RunImage),
+    claimed: fn(&mut Claimed),
+    /// What commits were answered with, by variant.
+    answers: Arc<Mutex<BTreeSet<String>>>,
+}
+
+struct BentFixture {
+    inner: MemoryFixture,
+    store: Bent,
+}
+
+impl Bent {
+    fn fixture(&self) -> BentFixture {
+        let inner = MemoryFixture::new();
+        BentFixture { store: Self { inner: inner.store(), ..self.clone() }, inner }
+    }
+}
+
+impl Default for Bent {
+    fn default() -> Self {
+        Self {
+            inner: MemoryFixture::new().store(),
+            unit: |_| {},
+            image: |_| {},
+            claimed: |_| {},
+            answers: Arc::default(),
+        }
+    }
+}
+
+impl Fixture for BentFixture {
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.store.clone())
+    }
+
+    fn advance(&self, span: Duration) {
+        self.inner.advance(span);
+    }
+
+    fn kill(&self, node: NodeId) -> bool {
+        self.inner.kill(node)
+    }
+}
+
+impl Store for Bent {
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+
+    fn join(&self, node: NewNode) -> Answer<'_, Joined> {
+        self.inner.join(node)
+    }
+
+    fn heartbeat(&self, node: NodeId, running: u32) -> Answer<'_, Heartbeat> {
+        self.inner.heartbeat(node, running)
+    }
+
+    fn leave(&self, node: NodeId) -> Answer<'_, ()> {
+        self.inner.leave(node)
+    }
+
+    fn declare_dead(&self, judge: NodeId, condemned: NodeId, why: Death) -> Answer<'_, bool> {
+        self.inner.declare_dead(judge, condemned, why)
+    }
+
+    fn sweep(&self, judge: NodeId, limit: usize) -> Answer<'_, Swept> {
+        self.inner.sweep(judge, limit)
+    }
+
+    fn commit(
+        &self,
+        node: Option<NodeId>,
+        batch: Arc<Vec<Unit>>,
+    ) -> Answer<'_, Vec<Result<Written, Refusal>>> {
+        let mut batch = (*batch).clone();
+        batch.iter_mut().for_each(self.unit);
+        Box::pin(async move {
+            let answers = self.inner.commit(node, Arc::new(batch)).await?;
+            for answer in &answers {
+                let text = match answer {
+                    Ok(written) => format!("{written:?}"),
+                    Err(refusal) => format!("{refusal:?}"),
+                };
+                let word = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+                let owned = if text.contains("owned: true") { " owned" } else { "" };
+                self.answers.lock().insert(format!("{word}{owned}"));
+            }
+            Ok(answers)
+        })
+    }
+
+    fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
+        Box::pin(async move {
+            let mut claimed = self.inner.claim(request).await?;
+            (self.claimed)(&mut claimed);
+            Ok(claimed)
+        })
+    }
+
+    fn unblock(&self, node: NodeId, workflows: Vec<(Arc<str>, DefinitionId)>) -> Answer<'_, usize> {
+        self.inner.unblock(node, workflows)
+    }
+
+    fn define(&self, definition: DefinitionRow) -> Answer<'_, DefinitionId> {
+        self.inner.define(definition)
+    }
+
+    fn definition(&self, id: DefinitionId) -> Answer<'_, Option<DefinitionRow>> {
+        self.inner.definition(id)
+    }
+
+    fn load(&self, run: RunId) -> Answer<'_, Option<RunImage>> {
+        Box::pin(async move {
+            let mut image = self.inner.load(run).await?;
+            image.iter_mut().for_each(self.image);
+            Ok(image)
+        })
+    }
+
+    fn inbox(&self, node: NodeId) -> Answer<'_, Vec<InboxRow>> {
+        self.inner.inbox(node)
+    }
+
+    fn ends(&self, runs: Vec<RunId>) -> Answer<'_, Vec<(RunId, End)>> {
+        self.inner.ends(runs)
+    }
+
+    fn by_key(&self, workflow: Arc<str>, key: String) -> Answer<'_, Option<RunId>> {
+        self.inner.by_key(workflow, key)
+    }
+
+    fn find(&self, query: Query) -> Answer<'_, Page> {
+        self.inner.find(query)
+    }
+
+    fn nodes(&self) -> Answer<'_, Vec<NodeRow>> {
+        self.inner.nodes()
+    }
+
+    fn hints(&self) -> broadcast::Receiver<Hint> {
+        self.inner.hints()
+    }
+}
+
+async fn model() -> MemoryFixture {
+    MemoryFixture::new()
+}
+
+#[tokio::test]
+async fn a_flaw_is_found_replayed_and_cut_down() {
+    let honest = Bent::default();
+    let flaws: Vec<(&str, Bent)> = vec![
+        (
+            "recoveries are not counted",
+            Bent { image: |image| image.standing.recoveries = 0, ..honest.clone() },
+        ),
+        ("saved values are lost", Bent { image: |image| image.saved.clear(), ..honest.clone() }),
+        (
+            "steps are shown by name",
+            Bent { image: |image| image.steps.sort_by(|a, b| a.name.cmp(&b.name)), ..honest.clone() },
+        ),
+        (
+            "claims are not in order of urgency",
+            Bent { claimed: |claimed| claimed.runs.sort_by_key(|image| image.run.id), ..honest.clone() },
+        ),
+        (
+            "a park forgets what was taken in",
+            Bent {
+                unit: |unit| {
+                    if let Act::Park { consumed, .. } = &mut unit.act {
+                        consumed.clear();
+                    }
+                },
+                ..honest.clone()
+            },
+        ),
+        (
+            "a park forgets its topics",
+            Bent {
+                unit: |unit| {
+                    if let Act::Park { wait, .. } = &mut unit.act {
+                        wait.topics.clear();
+                    }
+                },
+                ..honest.clone()
+            },
+        ),
+        (
+            "keys never lapse",
+            Bent {
+                unit: |unit| {
+                    if let Act::Start(new) = &mut unit.act
+                        && let Some(key) = &mut new.key
+                    {
+                        key.life = KeyLife::Kept;
+                    }
+                },
+                ..honest.clone()
+            },
+        ),
+        (
+            "message keys are ignored",
+            Bent {
+                unit: |unit| {
+                    if let Act::Send(message) = &mut unit.act {
+                        message.key = None;
+                    }
+                },
+                ..honest.clone()
+            },
+        ),
+        (
+            "any generation is reopened",
+            Bent {
+                unit: |unit| {
+                    if let Act::Reopen { after } = &mut unit.act {
+                        *after = 1;
+                    }
+                },
+                ..honest.clone()
+            },
+        ),
+    ];
+    for (flaw, bent) in flaws {
+        let subject = async || bent.fixture();
+        let mut found = None;
+        for seed in 0..300 {
+            found = Duel::default().seek(seed, model, subject).await;
+            if found.is_some() {
+                break;
+            }
+        }
+        let found = found.unwrap_or_else(|| panic!("{flaw}: not found"));
+        let again = Duel::default().seek(found.seed, model, subject).await.expect("a seed replays");
+        assert_eq!(found.to_string(), again.to_string(), "{flaw}");
+        assert!(found.asked.len() <= 12, "{flaw}: {found}");
+    }
+}
+
+#[tokio::test]
+async fn every_answer_of_a_commit_is_reached() {
+    let bent = Bent::default();
+    Duel::default().fight(0..100, model, async || bent.fixture()).await;
+    let answers = bent.answers.lock().clone();
+    let expected = [
+        "Begun",
+        "Done",
+        "Earlier",
+        "Ended",
+        "Existing",
+        "Held",
+        "KeyTaken",
+        "NotYours",
+        "Open",
+        "Started",
+        "Started owned",
+        "Unfit",
+        "Unknown",
+    ];
+    assert_eq!(answers, expected.map(String::from).into());
+}

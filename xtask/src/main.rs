@@ -1,0 +1,87 @@
+//! The project's chores. `cargo xtask help` lists them.
+//!
+//! It has no dependencies and needs nothing but the Rust toolchain and a C compiler. Tools that make the work
+//! quicker or stricter (nextest, cargo-deny) are used where they are installed.
+
+mod arrows;
+mod bench;
+mod check;
+mod chore;
+mod driver_range;
+mod examples;
+mod features;
+mod licences;
+mod pages;
+mod sizes;
+mod test;
+mod tools;
+mod workspace;
+
+use std::process::ExitCode;
+
+use workspace::Workspace;
+
+const HELP: &str = "\
+The project's chores.
+
+  cargo xtask test [--fast]   everything: the checks below, all tests, doc tests, README and docs
+                              --fast leaves out the feature combinations, the documentation build and
+                              the other end of the rusqlite range
+  cargo xtask check [--fast]  formatting, lints, documentation, feature combinations, what may depend on
+                              what, licences, the rusqlite range; no tests but those of the range
+  cargo xtask bench [ARGS]    the workloads beside the raw limit of the store, in a release build
+                              (cargo xtask bench --help says what can be asked)
+  cargo xtask help            this text
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = match arguments.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => ("help", &[][..]),
+    };
+    let workspace = Workspace::here();
+    let done = match command {
+        "test" => pace(rest).and_then(|pace| test::run(&workspace, pace)),
+        "check" => pace(rest).and_then(|pace| check::run(&workspace, pace)),
+        "bench" => bench::run(&workspace, rest),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(())
+        }
+        other => Err(format!("there is no chore called `{other}`: `cargo xtask help` lists them")),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("\nxtask: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// How thorough a person wants the work to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    Full,
+    Fast,
+}
+
+fn pace(arguments: &[String]) -> Result<Pace, String> {
+    match arguments {
+        [] => Ok(Pace::Full),
+        [only] if only == "--fast" => Ok(Pace::Fast),
+        [other, ..] => Err(format!("`{other}` is not understood: the only option is --fast")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_option_is_refused_by_name() {
+        assert_eq!(pace(&["--fast".into()]), Ok(Pace::Fast));
+        assert!(pace(&["--fats".into()]).is_err_and(|why| why.contains("`--fats`")));
+    }
+}

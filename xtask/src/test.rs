@@ -1,0 +1,45 @@
+//! `cargo xtask test`: the checks, then everything that runs.
+
+use crate::{
+    Pace, check,
+    chore::{self, Chore, Outcome},
+    driver_range,
+    tools::Tools,
+    workspace::Workspace,
+};
+
+/// Does the chore. The tests come after the checks, because those are quicker to fail.
+pub(crate) fn run(workspace: &Workspace, pace: Pace) -> Result<(), String> {
+    let tools = Tools::look(workspace);
+    let mut chores = check::chores(tools, pace);
+    chores.push(tests(tools));
+    // The examples of the rustdoc, of the README and of docs/ (the pages check sees to it that they are there).
+    chores.push(Chore::cargo(
+        "doc tests",
+        "each failure names the page or the item; its example must compile and run as it stands",
+        &["test", "--workspace", "--all-features", "--locked", "--doc"],
+    ));
+    if pace == Pace::Full {
+        chores.push(driver_range::chore(tools));
+    }
+    chore::do_all(workspace, &chores)
+}
+
+/// Unit tests, integration tests, and the examples through theirs.
+fn tests(tools: Tools) -> Chore<'static> {
+    Chore::new("tests", "`cargo test NAME` repeats one test by itself", move |workspace| {
+        let arguments = command(tools, &["--workspace", "--all-features", "--locked"]);
+        workspace.run(&mut workspace.cargo(&arguments))?;
+        Ok(Outcome::Done)
+    })
+}
+
+/// The command that runs all but the doc tests: nextest where it is installed, plain cargo where it is not.
+pub(crate) fn command<'a>(tools: Tools, what: &[&'a str]) -> Vec<&'a str> {
+    if tools.nextest {
+        [&["nextest", "run"], what].concat()
+    } else {
+        // Examples are named, because tests run their programs and only an unfiltered build makes them.
+        [&["test"], what, &["--lib", "--bins", "--tests", "--examples"]].concat()
+    }
+}
