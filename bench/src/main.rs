@@ -20,7 +20,9 @@ use options::{HELP, Options};
 use workload::{Bench, Workload, recover};
 
 /// What can go wrong here is told to a person, who reads it and looks.
-type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+type Result<T, E = Error> = std::result::Result<T, E>;
 
 fn main() -> ExitCode {
     let done = match env::var(recover::VICTIM) {

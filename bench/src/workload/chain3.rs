@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use windlass::prelude::*;
 
 use super::{Bench, mean};
-use crate::{Result, commits, database::Database, latencies::Latencies, limit, report::Line};
+use crate::{Error, Result, commits, database::Database, latencies::Latencies, limit, report::Line};
 
 /// Three tasks that do nothing, one after the other.
 #[workflow(output = third)]
@@ -74,7 +74,7 @@ pub(crate) async fn work(database: &Database, concurrency: usize, span: Duration
                 engine.start(chain::workflow(), ()).await?.await?;
                 latencies.push(start.elapsed());
             }
-            Result::Ok(latencies)
+            Ok::<_, Error>(latencies)
         });
     }
     let mut latencies = Latencies::default();

@@ -8,6 +8,7 @@
 mod command;
 mod lane;
 mod seed;
+mod sight;
 mod view;
 
 use std::{
@@ -21,6 +22,7 @@ pub use command::{Attempt, Command, Ended, Event, LaneId, Order, Rest, Verdict};
 use lane::{Lane, Phase};
 pub use seed::{Divergence, Seed};
 use serde_json::{Map, Value};
+use sight::Sight;
 pub use view::TaskView;
 
 use crate::{
@@ -67,7 +69,7 @@ pub struct Run {
     opened_at: Time,
     timeout: Option<Duration>,
     fan_limit: u32,
-    context: Map<String, Value>,
+    context: Arc<Map<String, Value>>,
     tasks: Vec<TaskRun>,
 
     /// Tasks that have not ended.
@@ -107,13 +109,14 @@ struct TaskRun {
     outcome: Option<StepKind>,
     /// When its dependencies had ended: what its deadline counts from.
     ready_at: Time,
-    ended_at: Time,
+    ended_at: Option<Time>,
     /// What it changed in the context, if anything.
     changes: Option<Box<Changes>>,
     failure: Option<Box<Failure>>,
     skip: Option<Skip>,
     /// How many elements its result has, where a `for_each` hands them out.
     items: Option<u32>,
+    sight: Sight,
 }
 
 #[derive(Debug)]
@@ -366,11 +369,11 @@ impl Run {
                     self.any_changes = true;
                 }
             }
-            (StepKind::Failed, lanes, item) => {
-                if let (Lanes::Many(fan), Some(item), Some(failure)) = (lanes, item, &detail.failure) {
+            (StepKind::Failed, Lanes::One(_), _) => task.failure = detail.failure.clone().map(Box::new),
+            (StepKind::Failed, Lanes::Many(fan), Some(item)) => {
+                if let Some(failure) = &detail.failure {
                     fan.failures.insert(item, failure.clone());
                 }
-                task.failure = detail.failure.clone().map(Box::new);
             }
             (StepKind::Skipped, ..) => task.skip = detail.skipped.clone(),
             _ => {}
@@ -403,10 +406,20 @@ impl Run {
         self.fan_done(lane.task, now);
     }
 
-    fn fan_done(&mut self, task: TaskIx, now: Time) {
+    fn fan_done(&mut self, task: TaskIx, at: Time) {
+        let kind = self.join_instances(task);
+        self.task_done(task, kind, at);
+    }
+
+    /// What the instances of a `for_each` amount to, in the order of the elements.
+    fn join_instances(&mut self, task: TaskIx) -> StepKind {
+        let allow_failure = self.definition().task(task).allow_failure;
         let entry = &mut self.tasks[task.get()];
-        let Lanes::Many(fan) = &mut entry.lanes else { return };
-        let kind = fan.outcome(self.plan.definition.task(task).allow_failure);
+        let Lanes::Many(fan) = &mut entry.lanes else { return StepKind::Completed };
+        let kind = fan.outcome(allow_failure);
+        if kind == StepKind::Failed {
+            entry.failure = fan.failures.values().next().cloned().map(Box::new);
+        }
         let mut changes = Changes::default();
         for change in std::mem::take(&mut fan.changes).into_values() {
             changes.extend(&change);
@@ -415,17 +428,29 @@ impl Run {
             entry.changes = Some(Box::new(changes));
             self.any_changes = true;
         }
-        self.task_done(task, kind, now);
+        kind
     }
 
-    fn task_done(&mut self, task: TaskIx, kind: StepKind, now: Time) {
+    fn task_done(&mut self, task: TaskIx, kind: StepKind, at: Time) {
         let entry = &mut self.tasks[task.get()];
         if entry.outcome.is_some() {
             return;
         }
         entry.outcome = Some(kind);
-        entry.ended_at = entry.ended_at.max(now);
+        entry.ended_at = entry.ended_at.max(Some(at));
         self.left -= 1;
+        self.release_dependents(task);
+        if self.is_fatal(task) && self.definition().on_failure == OnFailure::FailFast {
+            self.close(self.failure_verdict());
+        }
+    }
+
+    /// Whether this task's failure is the run's.
+    fn is_fatal(&self, task: TaskIx) -> bool {
+        self.outcome(task) == Some(StepKind::Failed) && !self.definition().task(task).allow_failure
+    }
+
+    fn release_dependents(&mut self, task: TaskIx) {
         let plan = Arc::clone(&self.plan);
         for &dependent in plan.graph.dependents(task) {
             let waiting = &mut self.tasks[dependent.get()].waiting_for;
@@ -434,9 +459,8 @@ impl Run {
                 self.considered.push_back(dependent);
             }
         }
-        let fatal = kind == StepKind::Failed && !plan.definition.task(task).allow_failure;
-        if fatal && plan.definition.on_failure == OnFailure::FailFast {
-            self.close(self.failure_verdict());
+        if plan.graph.dependents(task).is_empty() {
+            self.tasks[task.get()].sight.close();
         }
     }
 
@@ -446,7 +470,8 @@ impl Run {
     /// at the same records can never disagree.
     fn consider(&mut self, task: TaskIx, now: Time) {
         if self.tasks[task.get()].outcome.is_some() {
-            return;
+            // Kept from an earlier generation, while something upstream of it was done again.
+            return self.release_dependents(task);
         }
         let ready_at = self.dependencies_ended_at(task);
         self.tasks[task.get()].ready_at = ready_at;
@@ -455,25 +480,39 @@ impl Run {
             let detail = Detail { skipped: Some(why.clone()), ..Detail::default() };
             self.record(lane, StepKind::Skipped, 0, now, now, detail);
             self.tasks[task.get()].skip = Some(why);
+            self.see_through(task);
             self.task_done(task, StepKind::Skipped, now);
             return;
         }
         match self.definition().task(task).for_each {
             None => self.queue(LaneId { task, item: None }),
-            Some(for_each) => self.fan_out(task, self.tasks[for_each.over.get()].items.unwrap_or(0), now),
+            Some(for_each) => self.fan_out(task, self.elements(for_each.over)),
+        }
+    }
+
+    /// How many elements a task hands out. A `for_each` hands out the results of its instances.
+    fn elements(&self, task: TaskIx) -> u32 {
+        let entry = &self.tasks[task.get()];
+        match &entry.lanes {
+            _ if entry.outcome != Some(StepKind::Completed) => 0,
+            Lanes::One(_) => entry.items.unwrap_or(0),
+            Lanes::Many(fan) => u32::try_from(fan.lanes.len()).unwrap_or(u32::MAX),
         }
     }
 
     /// Makes a `for_each` run once per element. What was recorded of its instances is there already.
-    fn fan_out(&mut self, task: TaskIx, items: u32, now: Time) {
+    fn fan_out(&mut self, task: TaskIx, items: u32) {
         let limit =
             self.definition().task(task).for_each.and_then(|f| f.limit).unwrap_or(self.fan_limit).max(1);
-        let Lanes::Many(fan) = &mut self.tasks[task.get()].lanes else { return };
+        let entry = &mut self.tasks[task.get()];
+        let Lanes::Many(fan) = &mut entry.lanes else { return };
         fan.lanes.resize(items as usize, Lane::NEW);
         fan.queued = (0..items).filter(|item| !fan.lanes[*item as usize].is_done()).collect();
         fan.left = fan.queued.len();
         if fan.left == 0 {
-            return self.fan_done(task, now);
+            // Nothing records this end, so it has to be one that can be worked out again.
+            let at = entry.ready_at;
+            return self.fan_done(task, at);
         }
         let first: Vec<u32> = fan.queued.drain(..fan.left.min(limit as usize)).collect();
         for item in first {
@@ -544,7 +583,7 @@ impl Run {
         if self.ended || self.alive > 0 {
             return;
         }
-        let verdict = match self.closing.take() {
+        let verdict = match self.closing.clone() {
             Some(verdict) => verdict,
             None if self.left > 0 => return,
             None if self.failed.is_empty() => Verdict::Completed,

@@ -59,7 +59,7 @@ impl Claimer {
             if node.stopping.is_cancelled() {
                 return Ok(());
             }
-            let room = node.reserve(PORTION);
+            let room = node.reserve_for_claim(PORTION);
             if room == 0 {
                 return Ok(());
             }
@@ -102,7 +102,7 @@ impl Claimer {
         let Claimed { now, runs, next_due, more } = node.hub.store.claim(request).await?;
         self.unanswered = None;
         node.hub.clock.follow(now);
-        node.due(next_due);
+        node.learn_due(next_due);
         node.unreserve(room.saturating_sub(runs.len()));
         metric::runs_claimed(runs.len());
         let taken = runs.len();

@@ -7,7 +7,7 @@ use windlass_core::{Order, RunId, RunState};
 use windlass_store::{Act, Idle, NewEnd, NodeRow, Refusal, Store};
 
 use crate::{
-    AnyWorkflow, Cancelled, Codec, Compressed, Error, Run, Runs, Start, Workflow,
+    Cancelled, Codec, Compressed, Error, Run, Runs, Start, Workflow,
     backroom::Backroom,
     hub::{Hub, PAYLOAD_LIMIT},
     identity::Identity,
@@ -214,11 +214,6 @@ impl Client {
                 tracing::debug!(%error, "looking into inboxes failed; the next heartbeat makes up for it")
             }
         }
-    }
-
-    /// The workflow of this name, if this process runs it.
-    pub(crate) fn registered(&self, name: &str) -> Option<AnyWorkflow> {
-        Some(self.node.as_ref()?.registry.get(name)?.workflow.clone())
     }
 }
 

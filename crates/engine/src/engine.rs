@@ -141,6 +141,11 @@ impl Engine {
         }
     }
 
+    #[cfg(feature = "testing")]
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.node, &other.node)
+    }
+
     /// Ends every service at once and hands nothing over, as if the process had died.
     #[cfg(feature = "testing")]
     pub(crate) fn crash(&self) {
@@ -182,7 +187,8 @@ pub struct EngineBuilder {
     codec: Arc<dyn Codec>,
     payload_limit: usize,
     settings: Vec<settings::Check>,
-    saboteur: Option<Saboteur>,
+    #[cfg(feature = "testing")]
+    lab: Option<(Arc<crate::testing::Shared>, windlass_store::Memory)>,
 }
 
 impl EngineBuilder {
@@ -195,7 +201,8 @@ impl EngineBuilder {
             codec: Arc::new(Compressed::default()),
             payload_limit: PAYLOAD_LIMIT,
             settings: Vec::new(),
-            saboteur: None,
+            #[cfg(feature = "testing")]
+            lab: None,
         }
     }
 
@@ -303,9 +310,13 @@ impl EngineBuilder {
     }
 
     #[cfg(feature = "testing")]
-    pub(crate) fn sabotage(mut self, saboteur: Saboteur) -> Self {
-        self.saboteur = Some(saboteur);
+    pub(crate) fn in_lab(
+        mut self,
+        lab: Arc<crate::testing::Shared>,
+        process: windlass_store::Memory,
+    ) -> Self {
         self.options.virtual_time = true;
+        self.lab = Some((lab, process));
         self
     }
 
@@ -329,8 +340,15 @@ impl EngineBuilder {
         let backroom = if self.options.virtual_time { Backroom::here() } else { Backroom::thread()? };
         let poll = self.options.poll;
         let hub = Hub::new(store, self.codec, self.payload_limit, poll, Identity::unjoined(), backroom);
-        let node =
-            Node::new(Arc::clone(&hub), self.options, registry, Arc::new(self.resources), self.saboteur);
+        #[cfg(feature = "testing")]
+        let saboteur = self.lab.as_ref().map(|(lab, _)| {
+            let lab = Arc::clone(lab);
+            Arc::new(move |cx: &crate::Cx| lab.attempt(cx)) as Saboteur
+        });
+        #[cfg(not(feature = "testing"))]
+        let saboteur: Option<Saboteur> = None;
+        let resources = Arc::new(self.resources);
+        let node = Node::new(Arc::clone(&hub), self.options, registry, resources, saboteur);
         let heart = Heart::start(Arc::clone(&node)).await?;
         let unblocked = Claimer::unblock(&node).await?;
         if unblocked > 0 {
@@ -339,7 +357,12 @@ impl EngineBuilder {
         hub.backroom.spawn(heart.run());
         hub.backroom.spawn(Claimer::new(Arc::clone(&node)).run());
         hub.backroom.spawn(Watcher::new(Arc::clone(&hub), Some(Arc::clone(&node))).run());
-        Ok(Engine { client: Client::new(hub, Some(Arc::clone(&node))), node })
+        let engine = Engine { client: Client::new(hub, Some(Arc::clone(&node))), node };
+        #[cfg(feature = "testing")]
+        if let Some((lab, process)) = self.lab {
+            lab.launched(engine.clone(), process);
+        }
+        Ok(engine)
     }
 
     /// Everything that is wrong with this set-up.

@@ -37,6 +37,8 @@ pub(crate) struct Heart {
     /// When the last view was taken, by the store's clock.
     last_view: Option<Time>,
     next_beat: Instant,
+    /// How often the lease and the attempts are looked at, at least.
+    look: Duration,
     others: Vec<NodeRow>,
     /// Whether the user's threads took up the last thing they were given.
     alive: Arc<AtomicBool>,
@@ -48,6 +50,8 @@ impl Heart {
     /// Joins, and returns with the first lease.
     pub(crate) async fn start(node: Arc<Node>) -> Result<Self, Error> {
         let now = Instant::now();
+        // Under virtual time nothing can be suspended or stuck, and every look is an event to be played.
+        let look = if node.options.virtual_time { node.options.heartbeat } else { LOOK };
         let mut heart = Self {
             node,
             id: None,
@@ -55,6 +59,7 @@ impl Heart {
             seen: 0,
             last_view: None,
             next_beat: now,
+            look,
             others: Vec::new(),
             alive: Arc::new(AtomicBool::new(true)),
             probed: now,
@@ -100,7 +105,7 @@ impl Heart {
                 }
                 continue;
             };
-            let wake = self.next_beat.min(Instant::now() + LOOK).min(self.next_expiry());
+            let wake = self.next_beat.min(Instant::now() + self.look).min(self.next_expiry());
             tokio::select! {
                 () = sleep_until(wake) => {}
                 () = node.hub.identity.lost(Some(id)) => continue,

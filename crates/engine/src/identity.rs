@@ -31,10 +31,6 @@ impl Identity {
         Self { name: watch::Sender::new(Name::Lost) }
     }
 
-    pub(crate) fn is(&self, node: NodeId) -> bool {
-        *self.name.borrow() == Name::Node(node)
-    }
-
     pub(crate) fn node(&self) -> Option<NodeId> {
         match *self.name.borrow() {
             Name::Node(node) => Some(node),

@@ -31,6 +31,8 @@ mod start;
 mod status;
 mod stores;
 mod take_up;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod waiters;
 mod watch;
 mod watchdog;
@@ -55,7 +57,7 @@ pub use windlass_core::{
     TaskState, Time, Verdict,
 };
 #[cfg(feature = "macros")]
-pub use windlass_macros::{task, test, workflow};
+pub use windlass_macros::{compose, task, test, workflow};
 pub use windlass_store as store;
 
 /// What task bodies return: the user's value, or why there is none.
@@ -67,5 +69,5 @@ pub mod prelude {
         Client, Context, Cx, Engine, Failure, Outcome, Res, Result, Retry, Rule, Run, Task, TaskCx, Workflow,
     };
     #[cfg(feature = "macros")]
-    pub use windlass_macros::{task, workflow};
+    pub use windlass_macros::{compose, task, workflow};
 }

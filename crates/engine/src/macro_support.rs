@@ -10,12 +10,12 @@ pub use crate::testing::lab_test;
 pub use crate::{
     Body, BoxFuture, Call, Dependency, Done, Slot, TaskCode,
     authoring::{
-        bind::{Handed, dependency, done, element, input, items, optional, outcome, resource},
+        bind::{Handed, copied, dependency, done, element, input, items, optional, outcome, resource},
         caught::{Caught, CaughtError, CaughtFailure, CaughtValue, Returns, TaskError},
         compose::{
             At, FitsIn, Given, Has, Join, Node, Nothing, RunInput, TaskItem, check_nodes, fits, leaf, place,
         },
-        element::Elements,
+        element::{Elements, assert_list},
         parts::{On, RetryParts, Shape, TaskParts, WorkflowParts, build},
     },
 };

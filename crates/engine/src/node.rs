@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicI64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering},
     },
 };
 
@@ -46,6 +46,8 @@ pub(crate) struct Node {
     runs: Mutex<HashMap<RunId, Held>>,
     /// Runs that are held or about to be.
     reserved: AtomicUsize,
+    /// Whether the claimer waits for room.
+    crowded: AtomicBool,
     /// When the next waiting run is due, as far as this node knows.
     next_due: AtomicI64,
     pub(crate) claim: Notify,
@@ -85,6 +87,7 @@ impl Node {
             saboteur,
             runs: Mutex::default(),
             reserved: AtomicUsize::new(0),
+            crowded: AtomicBool::new(false),
             next_due: AtomicI64::new(i64::MIN),
             claim: Notify::new(),
             released: Notify::new(),
@@ -112,16 +115,25 @@ impl Node {
 
     /// Gives back room that was not used.
     pub(crate) fn unreserve(&self, runs: usize) {
-        if runs == 0 {
-            return;
-        }
-        let before = self.reserved.fetch_sub(runs, Ordering::AcqRel);
-        // Whoever was told that the node is full looks again when there is a quarter of its room, so that a
-        // backlog is taken in portions rather than one by one.
-        let free = self.options.max_runs.saturating_sub(before);
+        let left = self.reserved.fetch_sub(runs, Ordering::AcqRel) - runs;
+        // A claimer that found no room is called when there is a quarter of it, so that a backlog is taken in
+        // portions rather than one by one.
         let portion = (self.options.max_runs / 4).max(1);
-        if free < portion && free + runs >= portion || before == runs {
+        let roomy = self.options.max_runs.saturating_sub(left) >= portion;
+        if roomy && self.crowded.load(Ordering::Acquire) && self.crowded.swap(false, Ordering::AcqRel) {
             self.claim.notify_one();
+        }
+    }
+
+    /// Takes room for a claim. When there is none, the claimer is called as soon as there is.
+    pub(crate) fn reserve_for_claim(&self, wanted: usize) -> usize {
+        match self.reserve(wanted) {
+            0 => {
+                self.crowded.store(true, Ordering::Release);
+                // Room that was given back just before the flag was set called nobody.
+                self.reserve(wanted)
+            }
+            room => room,
         }
     }
 
@@ -188,6 +200,11 @@ impl Node {
         if self.next_due.fetch_min(at.0, Ordering::AcqRel) > at.0 {
             self.claim.notify_one();
         }
+    }
+
+    /// What the store says about when the next run is due.
+    pub(crate) fn learn_due(&self, at: Option<Time>) {
+        self.next_due.fetch_min(at.unwrap_or(Time::MAX).0, Ordering::AcqRel);
     }
 
     pub(crate) fn next_due(&self) -> Time {

@@ -5,7 +5,6 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use futures_core::Stream;
@@ -17,8 +16,6 @@ use crate::{Client, Error, handle::verdict_of, take_up};
 
 /// How many updates may wait for a slow watcher.
 const AHEAD: usize = 64;
-/// The longest between two looks, when no word of a change arrives.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// What happened to a run.
 #[derive(Clone, Debug)]
@@ -114,7 +111,7 @@ impl Follower {
             }
             tokio::select! {
                 () = changed => {}
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(hub.poll) => {}
                 () = watcher.closed() => return,
                 () = hub.closed.cancelled() => return,
             }

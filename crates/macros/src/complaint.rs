@@ -27,17 +27,6 @@ impl Complaints {
         self.errors.push(error);
     }
 
-    /// Keeps the value, or adds the complaint.
-    pub(crate) fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
-        match result {
-            Ok(value) => Some(value),
-            Err(error) => {
-                self.errors.push(error);
-                None
-            }
-        }
-    }
-
     /// Whether there is nothing to complain about.
     pub(crate) fn is_empty(&self) -> bool {
         self.errors.is_empty()

@@ -11,7 +11,7 @@ use syn::{
 use crate::{
     complaint::{Complaints, listed},
     duration,
-    emit::{at, option},
+    emit::{at, moved, option},
     options,
     spelling::did_you_mean,
     standalone::last_name,
@@ -75,10 +75,10 @@ impl Composition {
 
     fn check(&self, complaints: &mut Complaints) {
         let here = Span::call_site();
-        if self.name.is_none() {
+        if self.name.is_none() && complaints.is_empty() {
             complaints.at(here, "a workflow needs a name: `name: \"scoring\"`");
         }
-        if self.tasks.is_empty() {
+        if self.tasks.is_empty() && complaints.is_empty() {
             complaints.at(here, "a workflow needs at least one task: `tasks: [fetch, score]`");
         }
         for (at, path) in self.tasks.iter().enumerate() {
@@ -112,6 +112,7 @@ impl Composition {
         let places = 0..tasks.len();
         let graph = quote! { __WindlassComposed };
         let input = tasks.iter().fold(quote! { #krate::__macro::Nothing }, |joined, path| {
+            let krate = moved(&krate, path.span());
             quote_spanned! { at(path.span()) =>
                 <#joined as #krate::__macro::Join<<#path as #krate::__macro::TaskItem>::Input>>::Joined
             }
@@ -123,6 +124,7 @@ impl Composition {
             None => quote! { #krate::__macro::leaf(__WINDLASS_NODES) },
         };
         let fits = tasks.iter().map(|path| {
+            let krate = moved(&krate, path.span());
             quote_spanned! { at(path.span()) => #krate::__macro::fits::<#graph, #path>(); }
         });
         let parts = self.parts(&krate);
@@ -194,11 +196,12 @@ pub(crate) fn expand(tokens: TokenStream) -> TokenStream {
 }
 
 fn colon(name: &Ident, example: &str, input: ParseStream) -> syn::Result<()> {
-    if input.peek(Token![:]) {
-        input.parse::<Token![:]>()?;
-        return Ok(());
+    let missing = || syn::Error::new(name.span(), format!("`{name}` needs a value: `{name}: {example}`"));
+    if !input.peek(Token![:]) {
+        return Err(missing());
     }
-    Err(syn::Error::new(name.span(), format!("`{name}` needs a value: `{name}: {example}`")))
+    input.parse::<Token![:]>()?;
+    if input.is_empty() { Err(missing()) } else { Ok(()) }
 }
 
 fn text(name: &Ident, example: &str, input: ParseStream) -> syn::Result<LitStr> {

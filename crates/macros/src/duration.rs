@@ -6,15 +6,16 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::LitStr;
 
-/// The units, longest spelling first so that `ms` is not read as `m`.
-const UNITS: [(&str, u64); 7] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("m", 60_000_000_000),
-    ("h", 3_600_000_000_000),
-    ("d", 86_400_000_000_000),
+/// The units with their nanoseconds, as in texts that are read at run time.
+const UNITS: [(&[&str], u64); 8] = [
+    (&["ns", "nsec", "nsecs", "nanosecond", "nanoseconds"], 1),
+    (&["us", "µs", "μs", "usec", "usecs", "microsecond", "microseconds"], 1_000),
+    (&["ms", "msec", "msecs", "milli", "millis", "millisecond", "milliseconds"], 1_000_000),
+    (&["s", "sec", "secs", "second", "seconds"], 1_000_000_000),
+    (&["m", "min", "mins", "minute", "minutes"], 60_000_000_000),
+    (&["h", "hr", "hrs", "hour", "hours"], 3_600_000_000_000),
+    (&["d", "day", "days"], 86_400_000_000_000),
+    (&["w", "week", "weeks"], 604_800_000_000_000),
 ];
 
 /// Reads a length of time that is not zero.
@@ -39,21 +40,26 @@ fn read(text: &str) -> Result<Duration, String> {
     if rest.is_empty() {
         return Err("it is empty".to_owned());
     }
-    let mut total = Duration::ZERO;
+    let (mut total, mut smallest) = (Duration::ZERO, u64::MAX);
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (number, tail) = rest.split_at(digits);
         if number.is_empty() {
             return Err(format!("a number is missing before `{tail}`"));
         }
-        let letters = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());
+        let tail = tail.trim_start();
+        let letters = tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(letters);
-        let Some((_, nanos)) = UNITS.into_iter().find(|(name, _)| *name == unit) else {
+        let Some((_, nanos)) = UNITS.into_iter().find(|(names, _)| names.contains(&unit)) else {
             return Err(match unit {
                 "" => format!("`{number}` has no unit"),
-                unit => format!("`{unit}` is not a unit (ns, us, ms, s, m, h, d)"),
+                unit => format!("`{unit}` is not a unit (ns, us, ms, s, m, h, d, w)"),
             });
         };
+        if nanos >= smallest {
+            return Err(format!("`{unit}` must come once, and before smaller units"));
+        }
+        smallest = nanos;
         total = total.checked_add(amount(number, nanos)?).ok_or("it is too long")?;
         rest = tail.trim_start();
     }
@@ -89,6 +95,7 @@ mod tests {
         assert_eq!(read("1m30s"), Ok(Duration::from_secs(90)));
         assert_eq!(read("1m 30s"), Ok(Duration::from_secs(90)));
         assert_eq!(read("1.5h"), Ok(Duration::from_secs(5400)));
+        assert_eq!(read("2 hours"), Ok(Duration::from_secs(7200)));
         assert_eq!(read("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(read("14d"), Ok(Duration::from_secs(14 * 86_400)));
     }
@@ -99,7 +106,8 @@ mod tests {
             ("", "empty"),
             ("30", "no unit"),
             ("s", "a number is missing"),
-            ("3 parsecs", "no unit"),
+            ("1s 2s", "must come once"),
+            ("1s 2m", "before smaller units"),
             ("3parsecs", "not a unit"),
             ("0s", "zero"),
             ("1..5s", "not a number"),

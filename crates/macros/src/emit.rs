@@ -3,7 +3,7 @@
 //! Everything emitted is a call into `__macro`, by absolute path. Local names are hygienic, so nothing here can
 //! capture a name of the author's, nor be captured by one.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::{ext::IdentExt, spanned::Spanned};
 
@@ -100,12 +100,8 @@ fn body(task: &TaskFn, around: &Surroundings<'_>, call: &Ident) -> TokenStream {
     let (context, output, value, error) = (local("context"), local("output"), local("value"), local("error"));
     let arguments: Vec<Ident> = (0..task.parameters.len()).map(|n| local(&format!("argument_{n}"))).collect();
     let fetches = task.parameters.iter().zip(&arguments).enumerate().map(|(n, (parameter, argument))| {
-        fetch(
-            task,
-            parameter,
-            around,
-            &Locals { call, context: &context, argument, source: &local(&format!("source_{n}")) },
-        )
+        let source = local(&format!("source_{n}"));
+        fetch(task, parameter, around, &Locals { call, context: &context, argument, source: &source })
     });
     let shares = task.parameters.iter().any(|parameter| parameter.kind == Kind::Context);
     let changes = task.parameters.iter().any(Parameter::changes_context);
@@ -120,16 +116,19 @@ fn body(task: &TaskFn, around: &Surroundings<'_>, call: &Ident) -> TokenStream {
     };
     let ident = &task.ident;
     let wait = (task.runs == Runs::Async).then(|| quote! { .await });
-    let place = at(task.returns.span());
-    let unpacked = quote_spanned! { place => #krate::__macro::Returns::into_result(#output) };
-    let caught =
-        quote_spanned! { place => (&&&#krate::__macro::Caught::of(&#error)).verdict().failure(#error) };
+    let listed = listed(task, around);
+    // What is wrong with the result points at its type.
+    let returned = |tokens: TokenStream| moved(&tokens, task.returns.span());
+    let unpacked = returned(quote! { #krate::__macro::Returns::into_result(#output) });
+    let done = returned(quote! { #krate::__macro::done(#value, #changed) });
+    let caught = returned(quote! { (&&&#krate::__macro::Caught::of(&#error)).verdict().failure(#error) });
     quote! {
+        #listed
         #open
         #(#fetches)*
         let #output = #ident(#(#arguments),*)#wait;
         match #unpacked {
-            ::core::result::Result::Ok(#value) => #krate::__macro::done(#value, #changed),
+            ::core::result::Result::Ok(#value) => #done,
             ::core::result::Result::Err(#error) => {
                 #[allow(unused_imports)]
                 use #krate::__macro::{CaughtError as _, CaughtFailure as _, CaughtValue as _};
@@ -137,6 +136,15 @@ fn body(task: &TaskFn, around: &Surroundings<'_>, call: &Ident) -> TokenStream {
             }
         }
     }
+}
+
+/// Asks the compiler whether a `for_each` goes through a list, where no element is asked for.
+fn listed(task: &TaskFn, around: &Surroundings<'_>) -> Option<TokenStream> {
+    let source = task.options.for_each.as_ref()?;
+    let asked = task.parameters.iter().any(|parameter| parameter.kind == Kind::Item);
+    let (krate, items) = (around.krate, &around.items);
+    (!asked && !items.is_empty())
+        .then(|| moved(&quote! { #krate::__macro::assert_list::<#items>(); }, source.span()))
 }
 
 /// The hygienic names that one parameter's code uses.
@@ -158,45 +166,39 @@ fn fetch(
     locals: &Locals<'_>,
 ) -> TokenStream {
     let Locals { call, context, argument, source } = locals;
-    let (krate, ty, place) = (around.krate, &parameter.ty, at(parameter.name.span()));
-    let handed = |given: TokenStream| match parameter.shape {
-        Shape::Borrowed => quote_spanned! { place => let #argument: #ty = &*#given; },
-        _ => quote_spanned! { place => let #argument: #ty = ::core::clone::Clone::clone(&*#given); },
+    let (krate, ty, borrowed) = (around.krate, &parameter.ty, parameter.shape == Shape::Borrowed);
+    let handed = |given: TokenStream| match borrowed {
+        true => quote! { &*#given },
+        false => copied(krate, &quote! { &*#given }),
     };
-    match parameter.kind {
+    let (get, value) = match parameter.kind {
         Kind::Resource => {
             let resource = parameter.resource();
-            quote_spanned! { place => let #argument: #ty = #krate::__macro::resource::<#resource>(&#call)?; }
+            (None, quote! { #krate::__macro::resource::<#resource>(&#call)? })
         }
-        Kind::Cx if parameter.shape == Shape::Borrowed => {
-            quote_spanned! { place => let #argument: #ty = #call.cx(); }
-        }
-        Kind::Cx => quote_spanned! { place => let #argument: #ty = ::core::clone::Clone::clone(#call.cx()); },
-        Kind::Context if parameter.changes_context() => {
-            quote_spanned! { place => let #argument: #ty = &mut #context; }
-        }
-        Kind::Context => quote_spanned! { place => let #argument: #ty = &#context; },
+        Kind::Cx if borrowed => (None, quote! { #call.cx() }),
+        Kind::Cx => (None, quote! { ::core::clone::Clone::clone(#call.cx()) }),
+        Kind::Context if parameter.changes_context() => (None, quote! { &mut #context }),
+        Kind::Context => (None, quote! { &#context }),
         Kind::Input => {
-            let (stored, handed) = (&around.input, handed(quote! { #source }));
-            quote_spanned! { place => let #source = #krate::__macro::input::<#stored>(&#call)?; #handed }
+            let stored = &around.input;
+            (Some(quote! { input::<#stored>(&#call)? }), handed(quote! { #source }))
         }
         Kind::Item => {
             let stored = &around.items;
-            let handed = handed(quote_spanned! { place => #krate::__macro::element(&*#source, &#call)? });
-            quote_spanned! { place => let #source = #krate::__macro::items::<#stored>(&#call)?; #handed }
+            let element = handed(quote! { #krate::__macro::element(&*#source, &#call)? });
+            (Some(quote! { items::<#stored>(&#call)? }), element)
         }
         Kind::Result => {
             let (stored, n) = ((around.value)(&parameter.name), task.place_of(&parameter.name));
-            let (get, hand) = result(task, parameter, krate, source, place);
-            let get =
-                quote_spanned! { place => let #source = #krate::__macro::#get::<#stored>(&#call, #n)?; };
-            let hand = match hand {
-                Some(value) => quote_spanned! { place => let #argument: #ty = #value; },
-                None => handed(quote! { #source }),
-            };
-            quote! { #get #hand }
+            let (get, value) = result(task, parameter, krate, source);
+            let value = value.unwrap_or_else(|| handed(quote! { #source }));
+            (Some(quote! { #get::<#stored>(&#call, #n)? }), value)
         }
-    }
+    };
+    let get = get.map(|get| moved(&quote! { let #source = #krate::__macro::#get; }, parameter.name.span()));
+    let value = moved(&value, parameter.name.span());
+    quote! { #get let #argument: #ty = #value; }
 }
 
 /// How a dependency's result is fetched, and how it is handed over where that is not a plain copy or borrow.
@@ -205,49 +207,43 @@ fn result(
     parameter: &Parameter,
     krate: &TokenStream,
     source: &Ident,
-    place: Span,
 ) -> (TokenStream, Option<TokenStream>) {
     let value = local("value");
+    let borrowed = quote! { &**#value };
+    let copied = copied(krate, &borrowed);
     match parameter.shape {
         Shape::Owned | Shape::Borrowed => (quote! { dependency }, None),
         // Without a rule that lets it be absent, the value is there, and may be an `Option` of its own.
-        Shape::Optional if !task.may_run_without(&parameter.name) => (
-            quote! { dependency },
-            Some(quote_spanned! { place => #krate::__macro::Handed::handed(&#source) }),
-        ),
-        Shape::Optional => {
-            let value = quote_spanned! { place =>
-                match #source {
-                    ::core::option::Option::Some(#value) => {
-                        ::core::option::Option::Some(::core::clone::Clone::clone(&*#value))
-                    }
-                    ::core::option::Option::None => ::core::option::Option::None,
-                }
-            };
-            (quote! { optional }, Some(value))
+        Shape::Optional if !task.may_run_without(&parameter.name) => {
+            (quote! { dependency }, Some(quote! { #krate::__macro::Handed::handed(&#source) }))
         }
-        Shape::OptionalBorrowed => {
-            let value = quote_spanned! { place =>
-                match &#source {
-                    ::core::option::Option::Some(#value) => ::core::option::Option::Some(&**#value),
-                    ::core::option::Option::None => ::core::option::Option::None,
-                }
-            };
-            (quote! { optional }, Some(value))
-        }
-        Shape::Outcome => (
-            quote! { outcome },
-            Some(outcome(krate, source, place, &quote! { ::core::clone::Clone::clone(&**#value) })),
-        ),
-        Shape::OutcomeBorrowed => {
-            (quote! { outcome }, Some(outcome(krate, source, place, &quote! { &**#value })))
+        Shape::Optional => (quote! { optional }, Some(optional(source, &value, &copied))),
+        Shape::OptionalBorrowed => (quote! { optional }, Some(optional(source, &value, &borrowed))),
+        Shape::Outcome => (quote! { outcome }, Some(outcome(krate, source, &value, &copied))),
+        Shape::OutcomeBorrowed => (quote! { outcome }, Some(outcome(krate, source, &value, &borrowed))),
+    }
+}
+
+/// A copy of a borrowed value.
+///
+/// It has a name before it is handed over, so that its own type is compared with what the author wrote.
+fn copied(krate: &TokenStream, value: &TokenStream) -> TokenStream {
+    let copy = local("copy");
+    quote! { { let #copy = #krate::__macro::copied(#value); #copy } }
+}
+
+fn optional(source: &Ident, value: &Ident, given: &TokenStream) -> TokenStream {
+    quote! {
+        match &#source {
+            ::core::option::Option::Some(#value) => ::core::option::Option::Some(#given),
+            ::core::option::Option::None => ::core::option::Option::None,
         }
     }
 }
 
-fn outcome(krate: &TokenStream, source: &Ident, place: Span, given: &TokenStream) -> TokenStream {
-    let (value, failure, skip) = (local("value"), local("failure"), local("skip"));
-    quote_spanned! { place =>
+fn outcome(krate: &TokenStream, source: &Ident, value: &Ident, given: &TokenStream) -> TokenStream {
+    let (failure, skip) = (local("failure"), local("skip"));
+    quote! {
         match &#source {
             #krate::Outcome::Completed(#value) => #krate::Outcome::Completed(#given),
             #krate::Outcome::Failed(#failure) => #krate::Outcome::Failed(::core::clone::Clone::clone(#failure)),
@@ -268,6 +264,18 @@ pub(crate) fn option(value: Option<TokenStream>) -> TokenStream {
 /// A local name that only emitted code can see.
 fn local(name: &str) -> Ident {
     Ident::new(&format!("__windlass_{name}"), Span::mixed_site())
+}
+
+/// The same tokens at another place, so that an error about them points there.
+pub(crate) fn moved(tokens: &TokenStream, place: Span) -> TokenStream {
+    let move_one = |mut token: TokenTree| {
+        if let TokenTree::Group(group) = &token {
+            token = TokenTree::Group(Group::new(group.delimiter(), moved(&group.stream(), place)));
+        }
+        token.set_span(token.span().located_at(place));
+        token
+    };
+    tokens.clone().into_iter().map(move_one).collect()
 }
 
 /// The author's place, with the hygiene of emitted code.

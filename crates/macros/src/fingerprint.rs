@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_hash_of_a_given_function_never_changes() {
-        assert_eq!(hash(CODE), "GOLDEN");
+        assert_eq!(hash(CODE), "5588a990f3e4a6ea");
         assert_eq!(hash(""), "e3b0c44298fc1c14");
     }
 

@@ -1,6 +1,6 @@
 //! What can be said about a whole graph before it is compiled.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 
@@ -198,9 +198,8 @@ fn cycle(tasks: &[TaskFn], complaints: &mut Complaints) {
 fn inputs(tasks: &[TaskFn], complaints: &mut Complaints) {
     let mut inputs = tasks.iter().filter_map(|task| Some((task, task.input()?)));
     let Some((first, wanted)) = inputs.next() else { return };
-    let written_first = wanted.stored().to_string();
     for (task, parameter) in inputs {
-        if parameter.stored().to_string() != written_first {
+        if unqualified(parameter.stored()) != unqualified(wanted.stored()) {
             complaints.about(
                 &parameter.ty,
                 format!(
@@ -265,8 +264,29 @@ pub(crate) fn output<'a>(
     }
 }
 
+/// A type without the paths that lead to its names: `super::Source` may well be `Source`. Where it is not, the
+/// compiler says so.
+fn unqualified(ty: TokenStream) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for token in ty {
+        match token {
+            TokenTree::Punct(punct) if punct.as_char() == ':' => {}
+            TokenTree::Ident(ident) => {
+                let qualified = words.last().is_some_and(|last| last.starts_with(char::is_alphabetic));
+                if qualified {
+                    words.pop();
+                }
+                words.push(ident.to_string());
+            }
+            TokenTree::Group(group) => words.push(format!("({})", unqualified(group.stream()))),
+            other => words.push(other.to_string()),
+        }
+    }
+    words.join(" ")
+}
+
 /// A type as the author would write it.
-fn written(ty: &impl ToTokens) -> String {
+pub(crate) fn written(ty: &impl ToTokens) -> String {
     let tokens: TokenStream = ty.to_token_stream();
     let mut text = tokens.to_string();
     for (from, to) in [(" < ", "<"), (" >", ">"), ("& ", "&"), (" :: ", "::"), (":: ", "::"), (" ,", ",")] {

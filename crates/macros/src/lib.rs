@@ -37,7 +37,7 @@ use proc_macro::TokenStream;
 /// | `fail_fast` | the first failure cancels the rest | other branches finish |
 /// | `durability = "…"` | `"pipelined"`: dependents start while a result is being committed | `"strict"` |
 /// | `timeout = "…"` | the longest that a run may take | no limit |
-/// | `crate = path` | where the `windlass` crate is, if it was renamed | `::windlass` |
+/// | `crate = path` | where the `windlass` crate is, if it was renamed, from the crate's root: `crate = ::engine` | `::windlass` |
 #[proc_macro_attribute]
 pub fn workflow(arguments: TokenStream, item: TokenStream) -> TokenStream {
     workflow::expand(arguments.into(), item.into()).into()

@@ -67,11 +67,12 @@ fn read_stream(
 
 /// The `=` after an option's name. The example shows how the option is written.
 pub(crate) fn equals(name: &Ident, example: &str, input: ParseStream) -> syn::Result<()> {
-    if input.peek(Token![=]) {
-        input.parse::<Token![=]>()?;
-        return Ok(());
+    let missing = || syn::Error::new(name.span(), format!("`{name}` needs a value: `{name} = {example}`"));
+    if !input.peek(Token![=]) {
+        return Err(missing());
     }
-    Err(syn::Error::new(name.span(), format!("`{name}` needs a value: `{name} = {example}`")))
+    input.parse::<Token![=]>()?;
+    if input.is_empty() { Err(missing()) } else { Ok(()) }
 }
 
 /// Text in quotes.
@@ -130,7 +131,7 @@ pub(crate) fn task_names(name: &Ident, input: ParseStream) -> syn::Result<Vec<Id
     let example = "[load, clean]";
     equals(name, example, input)?;
     if !input.peek(token::Bracket) {
-        return Err(input.error(format!("`{name}` takes a list: `{name} = {example}`")));
+        return Err(syn::Error::new(input.span(), format!("`{name}` takes a list: `{name} = {example}`")));
     }
     let content;
     bracketed!(content in input);
@@ -148,19 +149,19 @@ pub(crate) fn task_names(name: &Ident, input: ParseStream) -> syn::Result<Vec<Id
 /// One of these words.
 pub(crate) fn word(name: &Ident, words: &[&str], input: ParseStream) -> syn::Result<Ident> {
     equals(name, words[0], input)?;
-    let known = words.join(", ");
+    let known = match words {
+        [only] => format!("it can only be `{only}`"),
+        several => format!("it is one of {}", several.join(", ")),
+    };
     let word = input.call(Ident::parse_any).map_err(|error| {
-        syn::Error::new(error.span(), format!("`{name}` is one of {known}, without quotes"))
+        syn::Error::new(error.span(), format!("`{name}` takes a word without quotes: {known}"))
     })?;
     let text = word.to_string();
     if words.contains(&text.as_str()) {
         return Ok(word);
     }
     let near = did_you_mean(&text, words.iter().copied());
-    Err(syn::Error::new(
-        word.span(),
-        format!("`{name}` cannot be `{text}`{near}\nnote: it is one of {known}"),
-    ))
+    Err(syn::Error::new(word.span(), format!("`{name}` cannot be `{text}`{near}\nnote: {known}")))
 }
 
 /// A name that a record can be found by.

@@ -104,11 +104,14 @@ impl Rule {
             )
         })?;
         end(&content)?;
-        let op = operator(input)?;
+        let op = operator(word, input)?;
         let value = match op {
             "Exists" | "NotExists" => None,
-            "In" if !input.peek(token::Bracket) => {
+            "In" if !input.is_empty() && !input.peek(token::Bracket) => {
                 return Err(input.error("`in` takes a list: `context(\"region\") in [\"eu\", \"us\"]`"));
+            }
+            _ if input.is_empty() => {
+                return Err(syn::Error::new(word.span(), "a value is missing after the comparison"));
             }
             _ => Some(json(input)?),
         };
@@ -212,7 +215,7 @@ fn end(content: ParseStream) -> syn::Result<()> {
     if content.is_empty() { Ok(()) } else { Err(content.error("nothing more is expected here")) }
 }
 
-fn operator(input: ParseStream) -> syn::Result<&'static str> {
+fn operator(word: &Ident, input: ParseStream) -> syn::Result<&'static str> {
     macro_rules! symbol {
         ($($token:tt => $name:literal),*) => {
             $(if input.peek(Token![$token]) {
@@ -228,13 +231,14 @@ fn operator(input: ParseStream) -> syn::Result<&'static str> {
         return Err(input.error(format!("a comparison is written `==`\n{hint}")));
     }
     if !input.peek(Ident::peek_any) {
-        return Err(input.error(format!("`context(…)` must be compared with something\n{hint}")));
+        let place = if input.is_empty() { word.span() } else { input.span() };
+        return Err(syn::Error::new(place, format!("`context(…)` must be compared with something\n{hint}")));
     }
-    let word = input.call(Ident::parse_any)?;
-    let text = word.to_string();
+    let op = input.call(Ident::parse_any)?;
+    let text = op.to_string();
     OPS.iter().find(|(name, _)| *name == text).map(|(_, op)| *op).ok_or_else(|| {
         let near = did_you_mean(&text, OPS.map(|(name, _)| name));
-        syn::Error::new(word.span(), format!("`{text}` is not a comparison{near}\n{hint}"))
+        syn::Error::new(op.span(), format!("`{text}` is not a comparison{near}\n{hint}"))
     })
 }
 

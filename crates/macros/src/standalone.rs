@@ -10,7 +10,7 @@ use syn::{Item, ItemFn, ext::IdentExt};
 
 use crate::{
     complaint::Complaints,
-    emit::{self, Surroundings, at, plain_name},
+    emit::{self, Surroundings, at, moved, plain_name},
     graph,
     parameter::{Kind, Parameter, Shape},
     task::{TaskFn, TaskOptions, same},
@@ -127,13 +127,16 @@ fn bounds(task: &TaskFn, krate: &TokenStream) -> Vec<TokenStream> {
                 let expected = expected(task, parameter);
                 quote! { , Value = #expected }
             });
+            let krate = moved(krate, name.span());
             quote_spanned! { at(name.span()) => __WindlassGraph: #krate::__macro::Has<#key #value> }
         })
         .collect();
-    if let (Some(source), Some(item)) = (&task.options.for_each, item(task)) {
+    if let Some(source) = &task.options.for_each {
         let key = key(&plain_name(source));
+        let krate = moved(krate, source.span());
+        let element = item(task).map(|item| quote! { <Element = #item> });
         bounds.push(quote_spanned! { at(source.span()) =>
-            <__WindlassGraph as #krate::__macro::Has<#key>>::Value: #krate::__macro::Elements<Element = #item>
+            <__WindlassGraph as #krate::__macro::Has<#key>>::Value: #krate::__macro::Elements #element
         });
     }
     bounds

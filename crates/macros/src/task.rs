@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens, quote};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::{
     GenericParam, Ident, ItemFn, LitStr, Path, ReturnType, Safety, Token, Type, ext::IdentExt,
     parse::ParseStream, spanned::Spanned, visit::Visit,
@@ -11,8 +11,11 @@ use syn::{
 
 use crate::{
     complaint::Complaints,
-    fingerprint, options,
-    parameter::{Kind, Parameter, RESERVED},
+    emit::{at, moved},
+    fingerprint,
+    graph::written,
+    options,
+    parameter::{Kind, Parameter, RESERVED, peel},
     retry::RetryOptions,
     rule::Rule,
 };
@@ -207,7 +210,8 @@ impl TaskFn {
     /// The type that the task's dependents see.
     pub(crate) fn value(&self, krate: &TokenStream) -> TokenStream {
         let returns = &self.returns;
-        let value = quote! { <#returns as #krate::__macro::Returns>::Value };
+        let krate = &moved(krate, returns.span());
+        let value = quote_spanned! { at(returns.span()) => <#returns as #krate::__macro::Returns>::Value };
         match (&self.options.for_each, self.options.allow_failure) {
             (None, _) => value,
             (Some(_), false) => quote! { ::std::vec::Vec<#value> },
@@ -254,19 +258,50 @@ fn return_type(function: &ItemFn, complaints: &mut Complaints) -> Type {
             name,
             format!("`{name}` returns nothing\nhelp: a task returns a `Result`: write `-> Result<()>`"),
         );
-        return Type::Verbatim(quote! { ::core::result::Result<(), ::std::string::String> });
+        return stand_in();
     };
+    if is_surely_no_result(ty) {
+        let message = format!(
+            "`{name}` does not return a `Result`\nhelp: write `-> Result<{}>`, and wrap the value: `Ok(…)`",
+            written(ty)
+        );
+        complaints.about(ty, message);
+        return stand_in();
+    }
     let mut borrowed = Borrowed::default();
     borrowed.visit_type(ty);
     if let Some(place) = borrowed.reference {
-        complaints.at(place, format!(
+        let message = format!(
             "what `{name}` returns is recorded, so it cannot borrow\nhelp: return an owned value, such as `String` or `Vec<T>`"
-        ));
+        );
+        complaints.at(place, message);
+        return stand_in();
     }
     if let Some(place) = borrowed.opaque {
         complaints.at(place, format!("what `{name}` returns is recorded, so its type must have a name"));
+        return stand_in();
     }
     (**ty).clone()
+}
+
+/// Whether a type cannot be a `Result`, whatever has been imported. Of others the compiler decides.
+fn is_surely_no_result(ty: &Type) -> bool {
+    const PLAIN: [&str; 20] = [
+        "bool", "char", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128",
+        "isize", "f32", "f64", "String", "Vec", "Option", "Box",
+    ];
+    match peel(ty) {
+        Type::Tuple(_) | Type::Array(_) | Type::Slice(_) => true,
+        Type::Path(path) => {
+            path.path.segments.last().is_some_and(|last| PLAIN.iter().any(|plain| last.ident == plain))
+        }
+        _ => false,
+    }
+}
+
+/// A type in place of one that was refused, so that it is not complained about twice.
+fn stand_in() -> Type {
+    Type::Verbatim(quote! { ::core::result::Result<(), ::std::string::String> })
 }
 
 /// Finds what a recorded type cannot contain.

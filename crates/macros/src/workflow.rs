@@ -103,37 +103,36 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
         return quote! { #item #errors };
     };
     let krate = krate(options.krate.as_ref());
-    let tasks = match &mut module.content {
-        Some((_, items)) => tasks(items, &mut complaints),
-        None => {
-            let message = format!(
-                "`#[workflow]` sees only what is written in place\nhelp: write `mod {} {{ … }}`, with the tasks between the braces",
-                module.ident
-            );
-            complaints.about(&module.ident, message);
-            let errors = complaints.into_tokens();
-            return quote! { #module #errors };
-        }
+    let Some((_, items)) = &mut module.content else {
+        let message = format!(
+            "`#[workflow]` sees only what is written in place\n\
+             help: write `mod {} {{ … }}`, with the tasks between the braces",
+            module.ident
+        );
+        complaints.about(&module.ident, message);
+        let errors = complaints.into_tokens();
+        return quote! { #module #errors };
     };
-    if tasks.is_empty() && complaints.is_empty() {
+    let tasks = tasks(items, &mut complaints);
+    if tasks.is_empty() {
         let message =
             "a workflow needs at least one task\nhelp: write `#[task]` above a function in the module";
         complaints.about(&module.ident, message);
     }
     graph::check(&tasks, &mut complaints);
-    let output = if tasks.is_empty() {
-        None
-    } else {
+    // Which task is the last cannot be told while names or edges are wrong.
+    let output = if complaints.is_empty() || options.output.is_some() {
         graph::output(&tasks, options.output.as_ref(), Span::call_site(), &mut complaints)
+    } else {
+        None
     };
+    let taken = taken(items, &mut complaints);
     let function =
         Function { options: &options, module: &module.ident, tasks: &tasks, output, krate: &krate };
-    let function = function.emit(complaints.is_empty());
-    let errors = complaints.into_tokens();
-    if let Some((_, items)) = &mut module.content {
-        items.push(Item::Verbatim(function));
-        items.push(Item::Verbatim(errors));
+    if !taken {
+        items.push(Item::Verbatim(function.emit(complaints.is_empty())));
     }
+    items.push(Item::Verbatim(complaints.into_tokens()));
     module.into_token_stream()
 }
 
@@ -143,19 +142,8 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
 fn tasks(items: &mut [Item], complaints: &mut Complaints) -> Vec<TaskFn> {
     let mut tasks = Vec::new();
     for item in items {
-        let function = match item {
-            Item::Fn(function) => function,
-            other => {
-                check_other(other, complaints);
-                continue;
-            }
-        };
-        let Some(at) = function.attrs.iter().position(is_task) else {
-            if function.sig.ident == "workflow" {
-                taken(&function.sig.ident, complaints);
-            }
-            continue;
-        };
+        let Item::Fn(function) = item else { continue };
+        let Some(at) = function.attrs.iter().position(is_task) else { continue };
         let arguments = match &function.attrs[at].meta {
             Meta::Path(_) => TokenStream::new(),
             Meta::List(list) => list.tokens.clone(),
@@ -175,30 +163,22 @@ fn tasks(items: &mut [Item], complaints: &mut Complaints) -> Vec<TaskFn> {
     tasks
 }
 
-fn check_other(item: &Item, complaints: &mut Complaints) {
-    let (attributes, ident) = match item {
-        Item::Const(item) => (&item.attrs, Some(&item.ident)),
-        Item::Static(item) => (&item.attrs, Some(&item.ident)),
-        Item::Struct(item) => (&item.attrs, None),
-        Item::Enum(item) => (&item.attrs, None),
-        Item::Impl(item) => (&item.attrs, None),
-        Item::Mod(item) => (&item.attrs, None),
-        _ => return,
-    };
-    if let Some(attribute) = attributes.iter().find(|attribute| is_task(attribute)) {
-        complaints.about(
-            attribute,
-            "`#[task]` goes on a function: `#[task] async fn load(…) -> Result<usize> { … }`",
-        );
+/// Whether the name of the function that is to be added is in use.
+fn taken(items: &[Item], complaints: &mut Complaints) -> bool {
+    let taken = items.iter().find_map(|item| match item {
+        Item::Fn(item) if item.sig.ident == "workflow" => {
+            Some((&item.sig.ident, item.attrs.iter().any(is_task)))
+        }
+        Item::Const(item) if item.ident == "workflow" => Some((&item.ident, false)),
+        Item::Static(item) if item.ident == "workflow" => Some((&item.ident, false)),
+        _ => None,
+    });
+    // A task of that name was complained about already.
+    if let Some((ident, false)) = taken {
+        let message = "`#[workflow]` adds a function `workflow` to this module: give this one another name";
+        complaints.about(ident, message);
     }
-    if let Some(ident) = ident.filter(|ident| *ident == "workflow") {
-        taken(ident, complaints);
-    }
-}
-
-fn taken(ident: &Ident, complaints: &mut Complaints) {
-    complaints
-        .about(ident, "`#[workflow]` adds a function `workflow` to this module: give this one another name");
+    taken.is_some()
 }
 
 /// The function `workflow` that is added to the module.

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
+use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, config::DbConfig};
 
 use crate::{OpenError, Synchronous, clock::Clock, locks::Locks, migration, mount};
 
@@ -90,6 +90,7 @@ pub(crate) fn open_memory(setup: Setup, clock: &Clock) -> Result<Connection, Ope
 pub(crate) fn open_reader(path: &Path) -> Result<Connection, OpenError> {
     let conn = connect(path, OpenFlags::empty())?;
     let set_up = || {
+        keep_plans(&conn)?;
         conn.pragma_update(None, "cache_size", -READER_CACHE)?;
         conn.pragma_update(None, "query_only", true)
     };
@@ -143,7 +144,13 @@ fn connect(path: &Path, more: OpenFlags) -> Result<Connection, OpenError> {
     Ok(conn)
 }
 
+/// Keeps SQLite from making a new plan whenever other values are bound, which costs more than the statement.
+fn keep_plans(conn: &Connection) -> rusqlite::Result<()> {
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(|_| ())
+}
+
 fn set_up(conn: &Connection, setup: Setup) -> rusqlite::Result<()> {
+    keep_plans(conn)?;
     let synchronous = match setup.synchronous {
         Synchronous::Full => "FULL",
         Synchronous::Normal => "NORMAL",

@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 
-use super::{Fan, Lane, LaneId, Lanes, Phase, Plan, Run, TaskRun, Verdict};
-use crate::{Definition, OnFailure, Step, StepKind, Time};
+use super::{Fan, Lane, LaneId, Lanes, Phase, Plan, Run, Sight, TaskRun, Verdict};
+use crate::{Definition, OnFailure, Step, StepKind, TaskIx, Time};
 
 /// All that a run is made from.
 #[derive(Clone, Debug)]
@@ -116,7 +116,7 @@ impl Run {
     pub fn new(seed: Seed) -> Result<Self, Divergence> {
         let definition = Arc::clone(&seed.plan.definition);
         let tasks: Vec<TaskRun> =
-            definition.tasks.iter().map(|task| TaskRun::new(task, seed.opened_at)).collect();
+            seed.plan.definition.indices().map(|at| TaskRun::new(&seed.plan, at, seed.opened_at)).collect();
         let mut run = Self {
             left: tasks.len(),
             plan: seed.plan,
@@ -125,7 +125,7 @@ impl Run {
             opened_at: seed.opened_at,
             timeout: seed.timeout,
             fan_limit: seed.fan_limit,
-            context: seed.context,
+            context: Arc::new(seed.context),
             tasks,
             alive: 0,
             deferred: 0,
@@ -151,7 +151,9 @@ impl Run {
         run.link();
         if let Some(verdict) = run.poison(&seed.steps, seed.max_recoveries) {
             run.closing = Some(verdict);
-        } else if definition.on_failure == OnFailure::FailFast && !run.failed.is_empty() {
+        } else if definition.on_failure == OnFailure::FailFast
+            && definition.indices().any(|at| run.is_fatal(at))
+        {
             run.closing = Some(run.failure_verdict());
         }
         Ok(run)
@@ -179,7 +181,7 @@ impl Run {
             (Lanes::Many(_), None) if step.kind == StepKind::Skipped => {
                 task.outcome = Some(StepKind::Skipped);
                 task.skip = step.detail.skipped.clone();
-                task.ended_at = step.ended_at;
+                task.ended_at = Some(step.ended_at);
                 return Ok(());
             }
             _ => return Err(shape()),
@@ -193,7 +195,7 @@ impl Run {
             }
             kind => {
                 *entry = Lane { phase: Phase::Done(kind), spent: step.attempt };
-                task.ended_at = task.ended_at.max(step.ended_at);
+                task.ended_at = task.ended_at.max(Some(step.ended_at));
             }
         }
         self.keep(lane, step.kind, &step.detail);
@@ -204,45 +206,77 @@ impl Run {
     }
 
     /// Finds out, from what is recorded, which tasks have ended and which are next.
+    ///
+    /// A task that an earlier generation completed holds its dependents back until what it waits for has
+    /// ended again: they see the changes of all their ancestors, whoever is quicker.
     fn link(&mut self) {
         let plan = Arc::clone(&self.plan);
-        for at in plan.definition.indices() {
+        for &at in plan.graph.topological() {
+            self.link_instances(at);
             let task = &mut self.tasks[at.get()];
             if let Lanes::One(Lane { phase: Phase::Done(kind), .. }) = task.lanes {
                 task.outcome = Some(kind);
             }
-            if task.outcome.is_some() {
-                self.left -= 1;
+            if task.outcome.is_none() {
+                continue;
+            }
+            self.left -= 1;
+            if self.tasks[at.get()].waiting_for == 0 {
                 for &dependent in plan.graph.dependents(at) {
                     self.tasks[dependent.get()].waiting_for -= 1;
                 }
             }
         }
-        let open = |at: &crate::TaskIx| {
+        let open = |at: &TaskIx| {
             let task = &self.tasks[at.get()];
             task.outcome.is_none() && task.waiting_for == 0
         };
         self.considered = plan.definition.indices().filter(open).collect();
     }
 
+    /// Ends a `for_each` all of whose instances are recorded. One over nothing has no record of its own: it
+    /// is asked for its rule again, which answers as it did.
+    fn link_instances(&mut self, at: TaskIx) {
+        let entry = &self.tasks[at.get()];
+        let (Lanes::Many(fan), Some(for_each), None) =
+            (&entry.lanes, self.plan.definition.task(at).for_each, entry.outcome)
+        else {
+            return;
+        };
+        let over = self.outcome(for_each.over) == Some(StepKind::Completed);
+        let all_ended = fan.lanes.len() == self.elements(for_each.over) as usize
+            && fan.lanes.iter().all(|lane| lane.is_done());
+        match fan.lanes.is_empty() {
+            false if over && all_ended => {}
+            true if all_ended && entry.waiting_for == 0 && self.skip_reason(at).is_none() => {
+                self.tasks[at.get()].ended_at = Some(self.dependencies_ended_at(at));
+            }
+            _ => return,
+        }
+        let kind = self.join_instances(at);
+        self.tasks[at.get()].outcome = Some(kind);
+    }
+
     /// Whether a step killed its process once too often.
     ///
-    /// After a recovery every start is recorded with the number of recoveries before it. A start of an
-    /// earlier epoch whose attempt has no end was cut off by a death. What counts are deaths in a row: a
-    /// step that ended in between shows that the run can live.
+    /// After a recovery every start is recorded with the number of recoveries before it, so the records tell
+    /// what was executing when a life ended. What counts are deaths in a row: a step that ended in between
+    /// shows that the run can live, and the count begins again.
     fn poison(&self, steps: &[(u32, Step)], max_recoveries: u32) -> Option<Verdict> {
+        let last = self.epoch.checked_sub(1)?;
         let mine =
             || steps.iter().filter(|(generation, _)| *generation == self.generation).map(|(_, step)| step);
-        let last_end = mine().filter(|step| step.kind != StepKind::Started).map(|step| step.epoch).max();
-        let starts: BTreeSet<(&str, u32)> = mine()
-            .filter(|step| step.kind == StepKind::Started && step.epoch < self.epoch)
-            .filter(|step| last_end.is_none_or(|end| step.epoch > end))
+        let ends = || mine().filter(|step| step.kind != StepKind::Started);
+        let ended: BTreeSet<(&str, u32)> = ends().map(|step| (&*step.name, step.attempt)).collect();
+        let fresh_from = ends().map(|step| step.epoch).max().unwrap_or(0);
+        let executing: BTreeSet<(&str, u32)> = mine()
+            .filter(|step| step.kind == StepKind::Started && !ended.contains(&(&*step.name, step.attempt)))
             .map(|step| (&*step.name, step.epoch))
             .collect();
-        let names: BTreeSet<&str> = starts.iter().map(|(name, _)| *name).collect();
-        names.into_iter().find_map(|name| {
+        let suspects = executing.iter().filter(|(_, life)| *life == last).map(|(name, _)| *name);
+        suspects.into_iter().find_map(|name| {
             let in_a_row =
-                (1..=self.epoch).take_while(|back| starts.contains(&(name, self.epoch - back))).count();
+                (fresh_from..=last).rev().take_while(|life| executing.contains(&(name, *life))).count();
             let deaths = u32::try_from(in_a_row).unwrap_or(u32::MAX);
             (deaths > max_recoveries).then(|| Verdict::Abandoned { step: name.to_owned(), deaths })
         })
@@ -250,7 +284,8 @@ impl Run {
 }
 
 impl TaskRun {
-    fn new(task: &crate::Task, opened_at: Time) -> Self {
+    fn new(plan: &Plan, at: TaskIx, opened_at: Time) -> Self {
+        let task = plan.definition.task(at);
         Self {
             waiting_for: u32::try_from(task.dependencies.len()).unwrap_or(u32::MAX),
             lanes: match task.for_each {
@@ -259,11 +294,12 @@ impl TaskRun {
             },
             outcome: None,
             ready_at: opened_at,
-            ended_at: opened_at,
+            ended_at: None,
             changes: None,
             failure: None,
             skip: None,
             items: None,
+            sight: Sight::new(plan.graph.dependents(at).len()),
         }
     }
 }
@@ -271,7 +307,7 @@ impl TaskRun {
 impl LaneId {
     /// The lane of a plain task.
     #[must_use]
-    pub const fn of(task: crate::TaskIx) -> Self {
+    pub const fn of(task: TaskIx) -> Self {
         Self { task, item: None }
     }
 }

@@ -1,6 +1,9 @@
 //! Looking at a run: what its tasks see, and what people see.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use serde_json::{Map, Value};
 
@@ -11,7 +14,7 @@ use crate::{Failure, Merge, RuleView, Skip, StepKind, TaskIx, TaskOutcome, TaskS
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskView {
     /// Its name.
-    pub name: std::sync::Arc<str>,
+    pub name: Arc<str>,
     /// Where it stands.
     pub state: TaskState,
     /// How many attempts have ended.
@@ -71,24 +74,14 @@ impl Run {
         fan.failures.get(&u32::try_from(item).ok()?)
     }
 
-    /// What a task sees of the context: what the run started with, and what the task's ancestors changed.
-    #[must_use]
-    pub fn context_for(&self, task: TaskIx) -> Map<String, Value> {
-        if !self.any_changes {
-            return self.context.clone();
-        }
-        let ancestors = self.plan.graph.ancestors(task);
-        self.merged(&ancestors, self.plan.definition.task(task).merge)
-    }
-
     /// The context that the run leaves behind: all changes, in the same order for any run of this plan.
     #[must_use]
     pub fn final_context(&self) -> Map<String, Value> {
         self.merged(self.plan.graph.topological(), Merge::LastWins)
     }
 
-    fn merged(&self, order: &[TaskIx], merge: Merge) -> Map<String, Value> {
-        let mut context = self.context.clone();
+    pub(super) fn merged(&self, order: &[TaskIx], merge: Merge) -> Map<String, Value> {
+        let mut context = Map::clone(&self.context);
         let writers = order.iter().filter_map(|at| Some((*at, self.tasks[at.get()].changes.as_deref()?)));
         match merge {
             Merge::LastWins => writers.for_each(|(_, changes)| changes.apply(&mut context, merge)),
@@ -125,14 +118,15 @@ impl Run {
         }
     }
 
-    pub(super) fn skip_reason(&self, task: TaskIx) -> Option<Skip> {
-        let definition = self.plan.definition.task(task);
+    pub(super) fn skip_reason(&mut self, task: TaskIx) -> Option<Skip> {
+        let plan = Arc::clone(&self.plan);
+        let definition = plan.definition.task(task);
         if let Some(rule) = &definition.rule {
-            let context = if rule.reads_context() { self.context_for(task) } else { Map::new() };
+            let context = if rule.reads_context() { self.context_for(task) } else { Default::default() };
             return (!rule.holds(&Upstream { run: self, task, context })).then_some(Skip::Rule);
         }
         definition.dependencies.iter().find_map(|&at| {
-            let name = || self.plan.definition.task(at).name.to_string();
+            let name = || plan.definition.task(at).name.to_string();
             match self.outcome(at) {
                 Some(StepKind::Completed) => None,
                 Some(StepKind::Skipped) => Some(Skip::UpstreamSkipped(name())),
@@ -143,7 +137,7 @@ impl Run {
 
     pub(super) fn dependencies_ended_at(&self, task: TaskIx) -> Time {
         let dependencies = self.plan.definition.task(task).dependencies.iter();
-        dependencies.map(|at| self.tasks[at.get()].ended_at).max().unwrap_or(self.opened_at)
+        dependencies.filter_map(|at| self.tasks[at.get()].ended_at).fold(self.opened_at, Time::max)
     }
 
     /// Every task, as people see it.
@@ -154,7 +148,7 @@ impl Run {
 
     fn task_view(&self, at: TaskIx) -> TaskView {
         let task = &self.tasks[at.get()];
-        let name = std::sync::Arc::clone(&self.plan.definition.task(at).name);
+        let name = Arc::clone(&self.plan.definition.task(at).name);
         let (lanes, items) = match &task.lanes {
             Lanes::One(lane) => (std::slice::from_ref(lane), None),
             Lanes::Many(fan) => {
@@ -168,7 +162,7 @@ impl Run {
             attempts: lanes.iter().map(|lane| lane.spent).sum(),
             skip: task.skip.clone(),
             failure: task.failure.as_deref().cloned(),
-            ended_at: task.outcome.map(|_| task.ended_at),
+            ended_at: task.ended_at.filter(|_| task.outcome.is_some()),
             items,
         }
     }
@@ -187,6 +181,9 @@ impl Run {
         {
             return TaskState::Abandoned;
         }
+        if self.ended {
+            return TaskState::Cancelled;
+        }
         if lanes.iter().any(|lane| lane.is_alive()) {
             return TaskState::Running;
         }
@@ -202,7 +199,7 @@ impl Run {
 struct Upstream<'a> {
     run: &'a Run,
     task: TaskIx,
-    context: Map<String, Value>,
+    context: Arc<Map<String, Value>>,
 }
 
 impl RuleView for Upstream<'_> {

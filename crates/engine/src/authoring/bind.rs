@@ -60,7 +60,7 @@ fn absent(why: &str) -> Failure {
 }
 
 /// The list that a `for_each` goes through.
-pub fn items<T: Elements + DeserializeOwned + Send + Sync + 'static>(call: &Call) -> Result<Arc<T>, Failure> {
+pub fn items<T: DeserializeOwned + Send + Sync + 'static>(call: &Call) -> Result<Arc<T>, Failure> {
     let item = call
         .item
         .as_ref()
@@ -85,6 +85,11 @@ pub fn resource<T: Send + Sync + 'static>(call: &Call) -> Result<Res<T>, Failure
     call.resources.get().ok_or_else(|| {
         Failure::permanent(format!("the engine was not given a resource of type `{}`", type_name::<T>()))
     })
+}
+
+/// A copy of a value that is taken by value.
+pub fn copied<T: Clone>(value: &T) -> T {
+    value.clone()
 }
 
 /// What a body that succeeded gives back.

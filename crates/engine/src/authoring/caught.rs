@@ -160,7 +160,7 @@ mod tests {
     fn an_error_that_can_be_serialised_keeps_its_value() {
         let failure = caught!(Declined { code: 51 });
         assert_eq!(failure.message, "declined (51)");
-        assert_eq!(failure.value, Some(serde_json::json!({ "code": 51 })));
+        assert_eq!(failure.value.as_deref(), Some(&serde_json::json!({ "code": 51 })));
         assert!(failure.type_name.unwrap().ends_with("Declined"));
     }
 

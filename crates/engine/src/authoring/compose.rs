@@ -64,8 +64,8 @@ pub struct Nothing;
 
 /// Joins what two tasks say about the run's input.
 #[diagnostic::on_unimplemented(
-    message = "two tasks disagree on the type of the run's `input`: `{Self}` and `{Other}`",
-    label = "this task takes another type than those before it",
+    message = "the tasks disagree on the type of the run's `input`",
+    label = "this task takes it as another type than those before",
     note = "a run has one input: write the same type in all tasks that take it"
 )]
 pub trait Join<Other> {
@@ -153,7 +153,9 @@ pub const fn check_nodes(nodes: &[Node]) {
 const fn all_run(nodes: &[Node], names: &[&str], runs: &[bool]) -> bool {
     let mut at = 0;
     while at < names.len() {
-        if !runs[place(nodes, names[at])] {
+        // Types complain about a name that is missing.
+        let place = find(nodes, names[at]);
+        if place < nodes.len() && !runs[place] {
             return false;
         }
         at += 1;
@@ -165,17 +167,21 @@ const fn all_run(nodes: &[Node], names: &[&str], runs: &[bool]) -> bool {
 ///
 /// # Panics
 ///
-/// While compiling, when there is none. Types have ruled that out.
+/// While compiling, when there is none.
 #[must_use]
 pub const fn place(nodes: &[Node], name: &str) -> usize {
+    let place = find(nodes, name);
+    assert!(place < nodes.len(), "`output` names a task that is not among the `tasks`");
+    place
+}
+
+/// Where the task of this name stands, or how many there are.
+const fn find(nodes: &[Node], name: &str) -> usize {
     let mut at = 0;
-    while at < nodes.len() {
-        if same(nodes[at].name, name) {
-            return at;
-        }
+    while at < nodes.len() && !same(nodes[at].name, name) {
         at += 1;
     }
-    panic!("a task asks for another one that is not among the `tasks`")
+    at
 }
 
 /// Where the only unconditional task stands that nothing waits for.

@@ -5,7 +5,7 @@
 /// An element's place is its identity in the records, so a set or a map will not do.
 #[diagnostic::on_unimplemented(
     message = "`for_each` needs a list, and `{Self}` is none",
-    label = "this task's result is handed out element by element",
+    label = "the elements of `{Self}` have no order to be handed out in",
     note = "return a `Vec<T>`: the order of the elements is their identity in the records"
 )]
 pub trait Elements {
@@ -39,3 +39,6 @@ impl<T, const N: usize> Elements for [T; N] {
         self
     }
 }
+
+/// Asks the compiler whether a type is a list.
+pub fn assert_list<T: Elements>() {}

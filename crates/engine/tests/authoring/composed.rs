@@ -43,6 +43,7 @@ fn scoring() -> Workflow<String, usize> {
         name: "scoring",
         description: "Counts words.",
         tasks: [sources::fetch, sources::words, count, score, alarm],
+        output: score,
         version: "3",
         fail_fast,
         timeout: "10m",
@@ -56,7 +57,7 @@ fn tasks_of_several_modules_are_composed_with_their_types() {
     assert_eq!((workflow.name(), workflow.version()), ("scoring", "3"));
     let names: Vec<&str> = definition.tasks.iter().map(|task| &*task.name).collect();
     assert_eq!(names, ["fetch", "words", "count", "score", "alarm"]);
-    assert_eq!(definition.output, definition.find("score"), "the last task without a rule");
+    assert_eq!(definition.output, definition.find("score"));
     assert_eq!(definition.task(definition.find("fetch").unwrap()).retry.attempts, 2);
 }
 
@@ -71,6 +72,13 @@ fn a_composed_task_is_handed_what_it_asks_for() {
     // The order is that of the attribute first, and then of the parameters.
     let score = call(slot("x"), [slot(page.clone()), slot(vec![1_usize, 2])]);
     assert_eq!(result::<usize>(scoring(), "score", score).unwrap(), 5);
+}
+
+#[test]
+fn without_a_name_the_last_task_without_a_rule_gives_the_output() {
+    let workflow: Workflow<String, usize> =
+        compose! { name: "short", tasks: [sources::fetch, sources::words, count, score] };
+    assert_eq!(workflow.definition().output, workflow.definition().find("score"));
 }
 
 #[test]

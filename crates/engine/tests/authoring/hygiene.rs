@@ -25,9 +25,9 @@ mod hostile {
     pub(crate) trait Default {}
     impl<T> Clone for T {}
 
-    #[wind::prelude::workflow(crate = super::elsewhere::wind, name = "hostile-names", output = r#match)]
+    #[wind::prelude::workflow(crate = crate::hygiene::elsewhere::wind, name = "hostile-names", output = r#match)]
     pub(crate) mod graph {
-        use super::super::elsewhere;
+        use super::wind::task;
         #[allow(unused_imports)]
         use super::*;
 
@@ -46,20 +46,15 @@ mod hostile {
         pub(crate) async fn r#match(value: wind::Outcome<u32>) -> wind::Result<bool> {
             std::result::Result::Ok(value.is_completed())
         }
-
-        use wind::task;
-        const _: () = {
-            let _ = ::std::stringify!(elsewhere);
-        };
     }
 
-    #[wind::task(crate = super::elsewhere::wind)]
+    #[wind::task(crate = crate::hygiene::elsewhere::wind)]
     pub(crate) async fn alone(input: u32) -> wind::Result<u32> {
         std::result::Result::Ok(input)
     }
 
     pub(crate) fn composed() -> wind::Workflow<u32, u32> {
-        wind::compose! { name: "alone", tasks: [alone], crate: super::elsewhere::wind }
+        wind::compose! { name: "alone", tasks: [alone], crate: crate::hygiene::elsewhere::wind }
     }
 }
 

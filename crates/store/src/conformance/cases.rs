@@ -76,6 +76,7 @@ cases! {
         what_an_earlier_claim_says_after_the_end_is_not_taken_for_its_own,
         an_end_sent_again_does_not_end_the_next_generation,
         only_the_holder_under_its_claim_may_write,
+        what_nobody_holds_nobody_may_write,
         a_release_makes_the_run_ready_and_counts_nothing,
         a_park_writes_its_records_and_waits,
         a_park_sent_twice_does_not_take_the_run_from_its_next_owner,

@@ -164,6 +164,11 @@ pub(super) async fn a_claim_stops_when_it_has_bytes_enough<F: Fixture>(fixture: 
         let claimed = scene.claim(Claim { bytes, ..scene.request(node).await }).await;
         assert_eq!((claimed.runs.len(), claimed.more), (taken, more), "with {bytes} bytes");
     }
+    for _ in 0..2 {
+        scene.start_as(NewRun { input: b(""), ..new_run() }).await;
+    }
+    let claimed = scene.claim(Claim { bytes: 0, ..scene.request(node).await }).await;
+    assert_eq!(claimed.runs.len(), 1, "no bytes are enough at once");
 }
 
 pub(super) async fn due_runs_are_handed_out_and_the_next_one_is_named<F: Fixture>(fixture: F) {

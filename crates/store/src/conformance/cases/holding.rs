@@ -169,6 +169,23 @@ pub(super) async fn only_the_holder_under_its_claim_may_write<F: Fixture>(fixtur
     assert_eq!(scene.store.load(unknown.run).await.unwrap(), None);
 }
 
+pub(super) async fn what_nobody_holds_nobody_may_write<F: Fixture>(fixture: F) {
+    let scene = Scene::new(fixture);
+    let parked = scene.held().await;
+    scene.done(parked.node, parked.run, park(parked.claim, wait())).await;
+    let ready = Held { run: scene.start().await, ..parked };
+    for held in [ready, parked] {
+        let before = scene.image(held.run).await;
+        for node in [None, Some(held.node)] {
+            for act in acts_of(held) {
+                let text = format!("{act:?}");
+                assert_eq!(scene.write(node, held.run, act).await, Err(Refusal::NotYours), "{text}");
+            }
+        }
+        scene.unchanged(held.run, &before).await;
+    }
+}
+
 pub(super) async fn a_release_makes_the_run_ready_and_counts_nothing<F: Fixture>(fixture: F) {
     let scene = Scene::new(fixture);
     let held = scene.held().await;

@@ -112,6 +112,7 @@ pub(super) async fn a_keyed_message_that_was_taken_in_is_not_delivered_again<F: 
     scene.done(None, held.run, send_once("paid", "k")).await;
     assert_eq!(scene.topics(held.run).await, [""; 0]);
 
+    scene.done(None, held.run, send_once("shipped", "k")).await;
     scene.done(held.node, held.run, end(held.claim, RunState::Failed)).await;
     let repeat = scene.write(None, held.run, send_once("paid", "k")).await;
     assert!(matches!(repeat, Ok(Written::Done { .. })), "it did arrive before the end: {repeat:?}");

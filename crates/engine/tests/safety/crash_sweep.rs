@@ -1,0 +1,210 @@
+//! A process is killed at every boundary of a record and at random instants, and started again until it is done.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use windlass::{RunId, RunState, StepKind};
+use windlass_store::Query;
+
+use crate::{
+    child::{Child, was_killed},
+    ledger::{self, Attempt},
+    role::{Boundary, Part, Role},
+    room::Room,
+};
+
+/// A step of the graph, which attempt it was, and how that ended.
+type Fact = (String, u32, StepKind);
+
+/// How often a program may be started before it must be done.
+const BOOTS: usize = 12;
+
+/// What is recorded, and for how long the program runs, when nothing happens to it.
+struct Undisturbed {
+    facts: BTreeSet<Fact>,
+    took: Duration,
+}
+
+fn undisturbed() -> &'static Undisturbed {
+    static ONCE: OnceLock<Undisturbed> = OnceLock::new();
+    ONCE.get_or_init(|| {
+        let room = Room::new();
+        let began = Instant::now();
+        let status = Child::spawn(role(&room, 0, None)).end();
+        assert!(status.success(), "the program ends by itself: {status}");
+        let took = began.elapsed();
+        let facts = records(&room).into_values().next().expect("there are runs");
+        // Twenty tasks, of which one has four instances, and one fails twice before it completes.
+        assert_eq!(facts.len(), 19 + 4 + 2, "{facts:?}");
+        Undisturbed { facts, took }
+    })
+}
+
+fn role(room: &Room, boot: usize, kill: Option<Boundary>) -> Role {
+    Role::new(&boot.to_string(), room, Part::Sweep { kill })
+}
+
+/// What is recorded of each run, all of which must be completed.
+fn records(room: &Room) -> BTreeMap<RunId, BTreeSet<Fact>> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime starts");
+    runtime.block_on(async {
+        let store = room.store().await;
+        let mut records = BTreeMap::new();
+        for run in store.find(Query::default()).await.expect("runs can be found").runs {
+            assert_eq!(run.standing.state(), RunState::Completed, "{run:?}");
+            let image = store.load(run.id).await.expect("a run can be loaded").expect("the run is there");
+            let ended = image.steps.into_iter().filter(|step| step.kind != StepKind::Started);
+            let facts = ended.map(|step| (step.name.to_string(), step.attempt, step.kind));
+            records.insert(run.id, facts.collect());
+        }
+        records
+    })
+}
+
+/// What was recorded when a boot of the program began.
+fn recorded_before(room: &Room, boot: usize) -> HashSet<Attempt> {
+    let attempt = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [run, step, attempt] = words[..] else { panic!("a line is cut short: {line}") };
+        Attempt {
+            run: run.parse().expect("a run id"),
+            step: step.to_owned(),
+            attempt: attempt.parse().expect("a number"),
+        }
+    };
+    room.lines(&format!("recorded-{boot}")).iter().map(|line| attempt(line)).collect()
+}
+
+/// Holds the ledger against the records.
+fn check(room: &Room, boots: usize, story: &str) {
+    let records = records(room);
+    assert_eq!(records.len(), 2, "{story}: two runs were started, each under a key");
+    for acknowledged in room.lines("acknowledged") {
+        let run = acknowledged.parse().expect("a run id");
+        assert!(records.contains_key(&run), "{story}: run {run} was acknowledged and is lost");
+    }
+    for (run, facts) in &records {
+        assert_eq!(*facts, undisturbed().facts, "{story}: the records of run {run} differ");
+    }
+    let known: Vec<HashSet<Attempt>> = (0..boots).map(|boot| recorded_before(room, boot)).collect();
+    let executed = ledger::by_attempt(ledger::effects(&room.effects()));
+    for (attempt, by) in &executed {
+        let boots: HashSet<&String> = by.iter().collect();
+        assert_eq!(boots.len(), by.len(), "{story}: {attempt:?} was executed twice without a kill: {by:?}");
+        for boot in by {
+            let boot: usize = boot.parse().expect("a boot's number");
+            assert!(
+                !known[boot].contains(attempt),
+                "{story}: {attempt:?} was recorded before boot {boot} and ran again: {by:?}"
+            );
+        }
+    }
+    for (run, facts) in &records {
+        for (step, attempt, _) in facts.iter().filter(|(.., kind)| *kind != StepKind::Skipped) {
+            let attempt = Attempt { run: *run, step: step.clone(), attempt: *attempt };
+            assert!(executed.contains_key(&attempt), "{story}: {attempt:?} is recorded and never ran");
+        }
+    }
+}
+
+/// Kills the first boot of a program at a boundary. Answers whether the boundary was reached.
+fn killed_at(boundary: Boundary) -> bool {
+    let (room, story) = (Room::new(), format!("killed at {boundary:?}"));
+    let mut first = Child::spawn(role(&room, 0, Some(boundary)));
+    let status = first.end();
+    if !was_killed(status) {
+        assert!(status.success(), "{story}: {status}\n{}", first.last_words());
+        return false;
+    }
+    let mut second = Child::spawn(role(&room, 1, None));
+    let status = second.end();
+    assert!(status.success(), "{story}: {status} after a restart\n{}", second.last_words());
+    check(&room, 2, &story);
+    true
+}
+
+#[test]
+fn a_process_that_is_killed_at_any_boundary_of_a_record_loses_and_repeats_nothing_recorded() {
+    undisturbed();
+    let sides: [fn(u64) -> Boundary; 2] = [Boundary::Before, Boundary::After];
+    let reached: Vec<u64> = std::thread::scope(|scope| {
+        let sweep =
+            |side: fn(u64) -> Boundary| (1..).take_while(|number| killed_at(side(*number))).count() as u64;
+        let sides = sides.map(|side| scope.spawn(move || sweep(side)));
+        sides.into_iter().map(|side| side.join().expect("every boundary is survived")).collect()
+    });
+    // Joining, defining, two starts, a record for each level of the graph, two ends, leaving.
+    assert!(
+        reached.iter().all(|boundaries| *boundaries >= 12),
+        "so few boundaries were reached: {reached:?}"
+    );
+}
+
+#[test]
+fn a_process_that_is_killed_at_random_instants_loses_and_repeats_nothing_recorded() {
+    const KILLS: u64 = 100;
+    let seed = 0x5EED_u64;
+    let (took, kills) = (undisturbed().took, AtomicU64::new(0));
+    let numbers = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while kills.load(Ordering::SeqCst) < KILLS {
+                    let dice = Dice::new(seed + numbers.fetch_add(1, Ordering::SeqCst));
+                    kills.fetch_add(killed_at_random(dice, took), Ordering::SeqCst);
+                }
+            });
+        }
+    });
+}
+
+/// Kills the boots of one program at random instants, four at most. Answers how many.
+fn killed_at_random(mut dice: Dice, took: Duration) -> u64 {
+    let room = Room::new();
+    let (mut kills, mut story) = (0, format!("{dice:?}"));
+    for boot in 0..BOOTS {
+        let mut child = Child::spawn(role(&room, boot, None));
+        if kills < 4 {
+            let instant = took.mul_f64(dice.roll());
+            story.push_str(&format!(", boot {boot} killed after {instant:?}"));
+            // The kill comes at an instant, whatever the child is doing.
+            std::thread::sleep(instant);
+            if !child.is_over() {
+                child.kill();
+                kills += 1;
+                continue;
+            }
+        }
+        let status = child.end();
+        assert!(status.success(), "{story}: {status}\n{}", child.last_words());
+        check(&room, boot + 1, &story);
+        return kills;
+    }
+    panic!("{story}: the program is not done after {BOOTS} boots");
+}
+
+/// A small source of numbers that can be repeated.
+#[derive(Debug)]
+struct Dice(u64);
+
+impl Dice {
+    fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number in `[0, 1)`.
+    fn roll(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}

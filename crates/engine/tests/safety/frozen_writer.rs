@@ -1,0 +1,52 @@
+//! A process that is frozen in the middle of a write holds the file until it continues or dies.
+
+use std::time::Duration;
+
+use crate::{
+    child::Child,
+    eventually::{PATIENCE, eventually, eventually_async},
+    role::{Part, Role},
+    room::Room,
+};
+
+/// A process that is frozen in a write, and another that wants to write.
+fn scene(room: &Room) -> (Child, Child) {
+    let serving = |name| Child::ready(Role::new(name, room, Part::Serve));
+    let (mut frozen, mut waiting) = (serving("frozen"), serving("waiting"));
+    frozen.tell("freeze in a write");
+    frozen.wait_until_frozen();
+    waiting.tell("start");
+    let report = format!("process {} holds sqlite://", frozen.pid());
+    eventually("the holder is reported", PATIENCE, || waiting.journal().contains(&report));
+    // Nothing may be acknowledged while nothing can be written.
+    assert_eq!(waiting.hear_within("started", Duration::from_millis(200)), None);
+    (frozen, waiting)
+}
+
+async fn completes(room: &Room, run: &str) {
+    let client = room.client().await;
+    eventually_async("the run completes", PATIENCE, || async {
+        let done = client.runs().completed().list().await.expect("runs can be found");
+        done.iter().any(|done| done.id.to_string() == run)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn others_name_the_process_that_is_frozen_in_a_write_and_go_on_when_it_continues() {
+    let room = Room::new();
+    let (frozen, waiting) = scene(&room);
+    frozen.thaw();
+    completes(&room, &waiting.hear("started")).await;
+    waiting.stop();
+    frozen.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn others_go_on_when_the_process_that_is_frozen_in_a_write_is_killed() {
+    let room = Room::new();
+    let (mut frozen, waiting) = scene(&room);
+    frozen.kill();
+    completes(&room, &waiting.hear("started")).await;
+    waiting.stop();
+}

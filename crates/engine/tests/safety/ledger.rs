@@ -1,0 +1,78 @@
+//! What task bodies did, written where no crash can take it back.
+
+use std::{
+    collections::HashMap,
+    fs::{File, OpenOptions},
+    io::Write,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use windlass::{Cx, RunId};
+
+/// Set when this process was frozen and goes on: what it does from then on is told apart.
+pub static THAWED: AtomicBool = AtomicBool::new(false);
+
+/// An append-only file of effects, shared by all processes of a test.
+#[derive(Debug)]
+pub struct Ledger {
+    file: File,
+    by: String,
+}
+
+/// One attempt of one step of one run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Attempt {
+    pub run: RunId,
+    pub step: String,
+    pub attempt: u32,
+}
+
+/// One execution of an attempt.
+#[derive(Clone, Debug)]
+pub struct Effect {
+    pub attempt: Attempt,
+    /// Who executed it.
+    pub by: String,
+}
+
+impl Ledger {
+    pub fn open(path: &Path, by: &str) -> Self {
+        let file = OpenOptions::new().create(true).append(true).open(path).expect("the ledger opens");
+        Self { file, by: by.to_owned() }
+    }
+
+    /// Notes that an attempt is being executed. One call is one write, so lines of several processes do not
+    /// mix.
+    pub fn note(&self, cx: &Cx) {
+        let item = cx.item().map(|item| format!("[{item}]")).unwrap_or_default();
+        let thawed = if THAWED.load(Ordering::SeqCst) { "-thawed" } else { "" };
+        let line = format!("{} {}{item} {} {}{thawed}\n", cx.run_id(), cx.task(), cx.attempt(), self.by);
+        (&self.file).write_all(line.as_bytes()).expect("the ledger takes a line");
+    }
+}
+
+/// Every effect so far. A line that is just being written is left for the next look.
+pub fn effects(path: &Path) -> Vec<Effect> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    whole.lines().map(effect).collect()
+}
+
+fn effect(line: &str) -> Effect {
+    let mut words = line.split(' ');
+    let mut word = || words.next().unwrap_or_else(|| panic!("a ledger line is cut short: {line}"));
+    let run = word().parse().expect("a run id");
+    let step = word().to_owned();
+    let attempt = word().parse().expect("an attempt's number");
+    Effect { attempt: Attempt { run, step, attempt }, by: word().to_owned() }
+}
+
+/// Who executed each attempt, in order.
+pub fn by_attempt(effects: Vec<Effect>) -> HashMap<Attempt, Vec<String>> {
+    let mut by_attempt: HashMap<Attempt, Vec<String>> = HashMap::new();
+    for effect in effects {
+        by_attempt.entry(effect.attempt).or_default().push(effect.by);
+    }
+    by_attempt
+}

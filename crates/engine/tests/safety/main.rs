@@ -1,0 +1,26 @@
+//! Safety on real files, with real processes: kills, freezes, lost answers, full disks.
+//!
+//! Some tests run a program in processes of its own: this very test binary, started again with a [`Role`].
+//!
+//! [`Role`]: role::Role
+#![cfg(all(unix, feature = "sqlite"))]
+
+mod child;
+mod crash_sweep;
+mod disk_full;
+mod eventually;
+mod faulty;
+mod fencing;
+mod frozen_writer;
+mod graph;
+mod inbox;
+mod journal;
+mod ledger;
+mod poison;
+mod program;
+mod role;
+mod room;
+mod stopping;
+mod three_processes;
+mod turnstile;
+mod zombie;

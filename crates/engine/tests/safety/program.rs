@@ -1,0 +1,291 @@
+//! The program that tests run in processes of their own.
+
+use std::{
+    fs::File,
+    io::{BufRead, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use windlass::{Engine, RunId, Task, Workflow};
+use windlass_sqlite::{CommitMoment, SqliteOptions};
+use windlass_store::{Act, Query, Store, Unit};
+
+use crate::{
+    child::{MARK, freeze_me, kill_me},
+    faulty::{Asked, Fault, Faulty},
+    graph, journal,
+    ledger::Ledger,
+    role::{Boundary, Part, Role},
+    room::Room,
+};
+
+/// Where a process that was told to freeze does it.
+#[derive(Default)]
+struct Traps {
+    /// Just before a commit that ends a run is handed to the store, outside of any write.
+    end: AtomicBool,
+    /// Just before a heartbeat is handed to the store, outside of any write.
+    beat: AtomicBool,
+    /// In the middle of a write transaction.
+    write: AtomicBool,
+}
+
+impl Traps {
+    /// Whether the trap was set. It springs once.
+    fn springs(trap: &AtomicBool) -> bool {
+        trap.swap(false, Ordering::SeqCst)
+    }
+}
+
+#[test]
+#[ignore = "this is the program that the other tests run in processes of their own"]
+fn program() {
+    let role = Role::mine();
+    let room = Room::at(&role.room);
+    journal::keep(&room.file(&format!("{}.log", role.name)));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let ledger = Arc::new(Ledger::open(&room.effects(), &role.name));
+    runtime.expect("a runtime starts").block_on(async {
+        match role.part {
+            Part::Sweep { kill } => sweep(&role, &room, ledger, kill).await,
+            Part::Serve => serve(&role, &room, ledger).await,
+            Part::Poison => poison(&role, &room, ledger).await,
+        }
+    });
+    // The harness has nothing to add.
+    std::process::exit(0);
+}
+
+fn say(word: &str) {
+    println!("{MARK}{word}");
+}
+
+/// The orders from the test. When the test is gone, so is this process.
+fn orders() -> UnboundedReceiver<String> {
+    let (sender, orders) = unbounded_channel();
+    std::thread::spawn(move || {
+        for order in std::io::stdin().lock().lines().map_while(Result::ok) {
+            sender.send(order).ok();
+        }
+        std::process::exit(3);
+    });
+    orders
+}
+
+async fn sweep(role: &Role, room: &Room, ledger: Arc<Ledger>, kill: Option<Boundary>) {
+    let hook = move |moment| match (moment, kill) {
+        (CommitMoment::Before(now), Some(Boundary::Before(then))) if now == then => kill_me(),
+        (CommitMoment::After(now), Some(Boundary::After(then))) if now == then => kill_me(),
+        _ => {}
+    };
+    let store = SqliteOptions::new().on_commit(hook).open(&room.url()).await.expect("the database opens");
+    note_records(&store, role, room).await;
+    let workflow = graph::twenty(&ledger);
+    let engine = Engine::over(Arc::new(store))
+        .workflow(workflow.clone())
+        .heartbeat(role.heartbeat)
+        .stale_after(role.stale_after)
+        .launch()
+        .await
+        .expect("the engine launches");
+    let mut runs = Vec::new();
+    for number in 0..2 {
+        let start = engine.start(workflow.clone(), number).key(format!("run-{number}"));
+        let run = start.await.expect("the run starts");
+        room.append("acknowledged", &run.id().to_string());
+        runs.push(run);
+    }
+    for run in runs {
+        run.await.expect("the run completes");
+    }
+    engine.stop().await.expect("the engine stops");
+}
+
+/// Writes down what is recorded before this process does anything.
+async fn note_records(store: &dyn Store, role: &Role, room: &Room) {
+    let found = store.find(Query::default()).await.expect("runs can be found");
+    let name = format!("recorded-{}", role.name);
+    for run in found.runs {
+        let image = store.load(run.id).await.expect("a run can be loaded").expect("the run is there");
+        for step in image.steps.iter().filter(|step| step.kind != windlass::StepKind::Started) {
+            room.append(&name, &format!("{} {} {}", run.id, step.name, step.attempt));
+        }
+    }
+}
+
+async fn serve(role: &Role, room: &Room, ledger: Arc<Ledger>) {
+    let mut orders = orders();
+    let traps = Arc::new(Traps::default());
+    let slowest = Arc::new(AtomicU64::new(0));
+    let store = faulty(room, &traps, &slowest).await;
+    let (pair, second_try) = (graph::pair(&ledger), graph::second_try(&ledger, Duration::from_secs(1)));
+    let engine = Engine::over(Arc::new(store))
+        .workflow(pair.clone())
+        .workflow(second_try.clone())
+        .heartbeat(role.heartbeat)
+        .stale_after(role.stale_after)
+        .max_runs(role.max_runs)
+        .park_after(Duration::from_secs(30))
+        .launch()
+        .await
+        .expect("the engine launches");
+    say("ready");
+    while let Some(order) = orders.recv().await {
+        match order.as_str() {
+            "start" => {
+                let run = engine.start(pair.clone(), 1).await.expect("the run starts");
+                say(&format!("started {}", run.id()));
+            }
+            "retry later" => {
+                for _ in 0..50 {
+                    engine.start(second_try.clone(), 0).await.expect("the run starts");
+                }
+            }
+            "be busy" => be_busy(&engine, &pair),
+            "freeze before an end" => traps.end.store(true, Ordering::SeqCst),
+            "freeze before a heartbeat" => traps.beat.store(true, Ordering::SeqCst),
+            "freeze in a write" => traps.write.store(true, Ordering::SeqCst),
+            "tell the slowest heartbeat" => say(&format!("slowest {}", slowest.load(Ordering::SeqCst))),
+            "stop" => break,
+            other => panic!("`{other}` is no order"),
+        }
+    }
+    engine.stop().await.expect("the engine stops");
+}
+
+/// Keeps the engine writing until the process ends.
+fn be_busy(engine: &Engine, pair: &Workflow<u64, u64>) {
+    for _ in 0..64 {
+        let (engine, pair) = (engine.clone(), pair.clone());
+        tokio::spawn(async move {
+            // Until the engine is stopped.
+            while let Ok(run) = engine.start(pair.clone(), 0).await {
+                if run.await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+async fn faulty(room: &Room, traps: &Arc<Traps>, slowest: &Arc<AtomicU64>) -> Faulty {
+    let in_write = Arc::clone(traps);
+    let hook = move |moment| {
+        if matches!(moment, CommitMoment::Before(_)) && Traps::springs(&in_write.write) {
+            freeze_me();
+        }
+    };
+    let store = SqliteOptions::new().on_commit(hook).open(&room.url()).await.expect("the database opens");
+    let faulty = Faulty::new(Arc::new(store));
+    let (on_call, late) = (Arc::clone(traps), Arc::new(AtomicBool::new(false)));
+    let sprung = Arc::clone(&late);
+    faulty.on_call(move |asked| match asked {
+        Asked::Join(_) => {
+            say("joining");
+            Fault::None
+        }
+        Asked::Heartbeat(_) if Traps::springs(&on_call.beat) => Fault::Alone(freeze_me),
+        Asked::Commit(..)
+            if asked.commits(|act| matches!(act, Act::End { .. })) && Traps::springs(&on_call.end) =>
+        {
+            sprung.store(true, Ordering::SeqCst);
+            Fault::Alone(freeze_me)
+        }
+        _ => Fault::None,
+    });
+    let ends = File::options().create(true).append(true).open(room.file("ends")).expect("a file opens");
+    faulty.on_commit(move |node, units, fate| {
+        if late.swap(false, Ordering::SeqCst) {
+            let fate = fate.as_ref().map_or_else(ToString::to_string, |_| "written".to_owned());
+            say(&format!("late {fate}"));
+        }
+        let Ok(answers) = fate else { return };
+        let ended =
+            units.iter().zip(answers).filter_map(|(unit, answer)| end_of(unit).filter(|_| answer.is_ok()));
+        let lines: String = ended.map(|(run, claim)| format!("{run} {node:?} {claim}\n")).collect();
+        (&ends).write_all(lines.as_bytes()).expect("ends are written down");
+    });
+    let slowest = Arc::clone(slowest);
+    faulty.on_heartbeat(move |took| {
+        slowest.fetch_max(u64::try_from(took.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
+        say("beat");
+    });
+    faulty
+}
+
+fn end_of(unit: &Unit) -> Option<(RunId, u64)> {
+    match unit.act {
+        Act::End { claim, .. } => Some((unit.run, claim.0)),
+        _ => None,
+    }
+}
+
+/// One run kills the process whenever its neighbour has got a step further.
+async fn poison(role: &Role, room: &Room, ledger: Arc<Ledger>) {
+    let store = Faulty::new(room.store().await);
+    let progress = Arc::new(AtomicU64::new(0));
+    let neighbour = Arc::new(parking_lot::Mutex::new(None));
+    let (seen, who) = (Arc::clone(&progress), Arc::clone(&neighbour));
+    store.on_commit(move |_, units, fate| {
+        let records = |unit: &&Unit| matches!(unit.act, Act::Record { .. }) && Some(unit.run) == *who.lock();
+        if fate.is_ok() && units.iter().any(|unit| records(&unit)) {
+            seen.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let (steady, deadly) = (steady(&ledger), deadly(&ledger, &progress));
+    let engine = Engine::over(Arc::new(store))
+        .workflow(steady.clone())
+        .workflow(deadly.clone())
+        .heartbeat(role.heartbeat)
+        .stale_after(role.stale_after)
+        .max_recoveries(2)
+        .launch()
+        .await
+        .expect("the engine launches");
+    let steady = engine.start(steady, 0).key("steady").await.expect("the run starts");
+    *neighbour.lock() = Some(steady.id());
+    let deadly = engine.start(deadly, 0).key("deadly").await.expect("the run starts");
+    say(&format!("runs {} {}", steady.id(), deadly.id()));
+    let abandoned = deadly.await.expect_err("a run that kills its process does not complete");
+    say(&format!("abandoned {abandoned}"));
+    steady.await.expect("the neighbour completes");
+    engine.stop().await.expect("the engine stops");
+}
+
+fn steady(ledger: &Arc<Ledger>) -> Workflow<u64, u64> {
+    let names: Vec<String> = (0..30).map(|number| format!("step{number}")).collect();
+    let tasks = names.iter().enumerate().map(|(number, name)| {
+        let ledger = Arc::clone(ledger);
+        let task = Task::new(name.clone(), move |cx| {
+            let ledger = Arc::clone(&ledger);
+            async move {
+                ledger.note(&cx);
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                Ok(0_u64)
+            }
+        });
+        task.after(number.checked_sub(1).map(|before| names[before].clone()))
+    });
+    Workflow::builder("steady").tasks(tasks).output("step29").build().expect("the graph is sound").typed()
+}
+
+fn deadly(ledger: &Arc<Ledger>, progress: &Arc<AtomicU64>) -> Workflow<u64, u64> {
+    let (ledger, progress) = (Arc::clone(ledger), Arc::clone(progress));
+    let body = move |cx: windlass::TaskCx| {
+        let (ledger, progress) = (Arc::clone(&ledger), Arc::clone(&progress));
+        async move {
+            ledger.note(&cx);
+            // After a recovery each start of the neighbour is recorded too: two records are a step's end.
+            while progress.load(Ordering::SeqCst) < 3 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            if progress.load(Ordering::SeqCst) > 0 { kill_me() } else { Ok(0_u64) }
+        }
+    };
+    Workflow::builder("deadly").task(Task::new("bad", body)).build().expect("the graph is sound").typed()
+}

@@ -1,0 +1,72 @@
+//! What a process of a test is to do.
+
+use std::{path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+/// The variable that carries the role.
+pub const VARIABLE: &str = "WINDLASS_SAFETY_ROLE";
+
+/// A process and its part in a test.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Role {
+    /// How the process is called in the ledger and in the names of its files.
+    pub name: String,
+    /// The directory of its room.
+    pub room: PathBuf,
+    pub heartbeat: Duration,
+    pub stale_after: Duration,
+    pub max_runs: usize,
+    pub part: Part,
+}
+
+/// What the process does.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Part {
+    /// Starts two runs of a graph of twenty tasks under keys, and sees them to their ends.
+    Sweep {
+        /// When to kill itself.
+        kill: Option<Boundary>,
+    },
+    /// Runs whatever there is, and does what it is told line by line.
+    Serve,
+    /// The same, with a task that kills the process.
+    Poison,
+}
+
+/// A side of a commit, counted since the process opened the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Boundary {
+    Before(u64),
+    After(u64),
+}
+
+impl Role {
+    /// A role with fast heartbeats and a lease that no test waits for.
+    pub fn new(name: &str, room: &crate::room::Room, part: Part) -> Self {
+        Self {
+            name: name.to_owned(),
+            room: room.directory().to_owned(),
+            heartbeat: Duration::from_millis(200),
+            stale_after: Duration::from_secs(60),
+            max_runs: 1000,
+            part,
+        }
+    }
+
+    pub fn lease(mut self, heartbeat: Duration, stale_after: Duration) -> Self {
+        (self.heartbeat, self.stale_after) = (heartbeat, stale_after);
+        self
+    }
+
+    pub fn max_runs(mut self, runs: usize) -> Self {
+        self.max_runs = runs;
+        self
+    }
+
+    /// The role of this process.
+    pub fn mine() -> Self {
+        let role = std::env::var(VARIABLE).expect("a role is given");
+        serde_json::from_str(&role).expect("the role can be read")
+    }
+}

@@ -1,0 +1,148 @@
+//! Three processes share one file while one of them is killed and another is frozen past its lease.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::{Duration, Instant},
+};
+
+use windlass::{Client, RunId, RunState};
+use windlass_core::NodeId;
+use windlass_store::{Place, Query, RunSummary, Store};
+
+use crate::{
+    child::Child,
+    eventually::{PATIENCE, eventually, eventually_async},
+    graph, ledger,
+    role::{Part, Role},
+    room::Room,
+};
+
+const RUNS: usize = 5000;
+const LEASE: Duration = Duration::from_secs(3);
+/// How many runs each process holds at most.
+const HELD: usize = 200;
+
+fn serving(name: &str, room: &Room) -> Child {
+    let role = Role::new(name, room, Part::Serve).max_runs(HELD);
+    Child::ready(role.lease(Duration::from_millis(500), LEASE))
+}
+
+/// Every run there is.
+async fn all(store: &dyn Store) -> Vec<RunSummary> {
+    let mut query = Query { limit: 1000, ..Query::default() };
+    let mut runs = Vec::new();
+    loop {
+        let page = store.find(query.clone()).await.expect("runs can be found");
+        query.after = page.runs.last().map(|run| run.id);
+        runs.extend(page.runs);
+        if !page.more {
+            return runs;
+        }
+    }
+}
+
+async fn held_by(store: &dyn Store, node: NodeId) -> Vec<RunId> {
+    let query = Query { states: vec![RunState::Running], limit: 2000, ..Query::default() };
+    let running = store.find(query).await.expect("runs can be found").runs;
+    let held =
+        |run: &RunSummary| matches!(run.standing.place, Place::Owned { node: holder, .. } if holder == node);
+    running.iter().filter(|run| held(run)).map(|run| run.id).collect()
+}
+
+/// The living node of a process.
+async fn node_of(client: &Client, child: &Child) -> Option<NodeId> {
+    let nodes = client.nodes().await.expect("nodes can be listed");
+    nodes.iter().find(|node| node.pid == child.pid() && !node.dead).map(|node| node.id)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_processes_share_five_thousand_runs_while_one_is_killed_and_one_is_a_zombie() {
+    let room = Room::new();
+    let (mut killed, mut frozen, sound) =
+        (serving("killed", &room), serving("frozen", &room), serving("sound", &room));
+    let (client, store) = (room.client().await, room.store().await);
+    let workflow = graph::pair(&std::sync::Arc::new(ledger::Ledger::open(&room.effects(), "nobody")));
+    let started = client.start_many(workflow, vec![100; RUNS]).await.expect("the runs start");
+    assert_eq!(started.len(), RUNS);
+
+    let worked = |by: &str| ledger::effects(&room.effects()).iter().filter(|effect| effect.by == by).count();
+    eventually("all three work", PATIENCE, || {
+        ["killed", "frozen", "sound"].iter().all(|by| worked(by) > HELD)
+    });
+
+    let node = node_of(&client, &killed).await.expect("the process is a node");
+    killed.kill();
+    let began = Instant::now();
+    let orphans = held_by(&*store, node).await;
+    assert!(!orphans.is_empty(), "the killed process held nothing, so this shows nothing");
+    let goes_on = || async {
+        let mut settled = 0;
+        for run in &orphans {
+            let image = store.load(*run).await.expect("a run can be loaded").expect("the run is there");
+            settled += usize::from(match image.standing.place {
+                Place::Owned { node: holder, .. } => holder != node,
+                Place::Ended(_) => true,
+                Place::Ready | Place::Waiting(_) => false,
+            });
+        }
+        settled == orphans.len()
+    };
+    eventually_async("the runs of the killed process go on", PATIENCE, goes_on).await;
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(1), "{} runs went on only after {took:?}", orphans.len());
+
+    let node = node_of(&client, &frozen).await.expect("the process is a node");
+    frozen.tell("freeze before an end");
+    frozen.wait_until_frozen();
+    eventually_async("the frozen process is declared dead and swept", PATIENCE, || async {
+        let nodes = client.nodes().await.expect("nodes can be listed");
+        nodes.iter().all(|other| other.id != node)
+    })
+    .await;
+    let ended = all(&*store).await.iter().filter(|run| run.standing.state().is_terminal()).count();
+    frozen.thaw();
+    assert_eq!(frozen.hear("late"), "this node was declared dead", "the late write is refused");
+    frozen.hear("joining");
+
+    eventually_async("all runs complete", PATIENCE, || async {
+        client.runs().live().limit(1).list().await.expect("runs can be found").is_empty()
+    })
+    .await;
+    frozen.stop();
+    sound.stop();
+
+    let runs = all(&*store).await;
+    assert_eq!(runs.len(), RUNS);
+    assert!(runs.iter().all(|run| run.standing.state() == RunState::Completed));
+    assert!(ended <= RUNS);
+    check_ends(&room);
+    check_effects(&room);
+}
+
+/// No run was ended twice: under two claims, or by two processes.
+fn check_ends(room: &Room) {
+    let mut ends: HashMap<String, HashSet<String>> = HashMap::new();
+    for line in room.lines("ends") {
+        let (run, by) = line.split_once(' ').expect("a run and who ended it");
+        ends.entry(run.to_owned()).or_default().insert(by.to_owned());
+    }
+    // What the killed process ended in its last moment it could not write down.
+    assert!(ends.len() > RUNS - HELD, "only {} ends were noted", ends.len());
+    for (run, by) in ends {
+        assert_eq!(by.len(), 1, "run {run} was ended by {by:?}");
+    }
+}
+
+/// What was executed twice had been in flight in a process that was disturbed, and was repeated once.
+fn check_effects(room: &Room) {
+    let by_attempt = ledger::by_attempt(ledger::effects(&room.effects()));
+    assert_eq!(by_attempt.len(), 2 * RUNS, "two steps of each run, each in one attempt");
+    let mut repeats = 0;
+    for (attempt, by) in by_attempt {
+        let undisturbed = by.iter().filter(|by| *by == "sound" || *by == "frozen-thawed").count();
+        assert!(undisturbed <= 1, "{attempt:?} ran in two processes that were not disturbed: {by:?}");
+        assert_eq!(by.iter().collect::<HashSet<_>>().len(), by.len(), "{attempt:?} ran twice in one: {by:?}");
+        repeats += by.len() - 1;
+    }
+    assert!(repeats <= 2 * HELD, "{repeats} repeats, but only {HELD} runs were in flight in each process");
+}

@@ -1,0 +1,133 @@
+//! Runs every example as a program, and reads what it prints.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+/// The program of an example, as cargo has built it beside this test.
+fn program(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    let profile = test.parent().and_then(Path::parent).expect("a test is in target/PROFILE/deps");
+    let program = profile.join("examples").join(name);
+    assert!(program.is_file(), "{} is not built: `cargo build --examples` builds it", program.display());
+    program
+}
+
+/// What an example printed, after it ended well.
+fn printed(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().expect("the example starts");
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{command:?} ended with {status}\n{stdout}\n{stderr}");
+    stdout.into_owned()
+}
+
+fn run(name: &str) -> String {
+    printed(&mut Command::new(program(name)))
+}
+
+#[test]
+fn hello_greets() {
+    assert_eq!(run("hello"), "HELLO, WORLD!\n");
+}
+
+#[test]
+fn retries_shows_who_is_tried_again() {
+    let lines = "flaky worked at attempt 3\npolite worked at attempt 2\npicky failed: the printer is on fire\n\
+                 hopeless failed: there is no such account\n\
+                 picky took 2 attempts: the second failure was not worth a third\n";
+    assert_eq!(run("retries"), lines);
+}
+
+#[test]
+fn rules_run_and_skip_tasks() {
+    let text = run("rules");
+    assert!(text.contains("20: shipped for 20\n  gift was skipped"), "{text}");
+    assert!(text.contains("500: shipped for 500, a gift worth 10\n  apologise was skipped"), "{text}");
+    assert!(text.contains("-1: sorry: the card was refused\n"), "{text}");
+    assert!(text.contains("ship was skipped: `charge` failed"), "{text}");
+}
+
+#[test]
+fn context_is_merged_as_declared() {
+    let lines = "plain: {\"style\":5} from speed\ndeep:  {\"speed\":7,\"style\":5}\nasked by ada\n";
+    assert_eq!(run("context"), lines);
+}
+
+#[test]
+fn fan_out_keeps_its_limit_and_its_order() {
+    let lines = "sum 630, at most 3 at once\npicture 5 (element Some(4)) is damaged\n\
+                 picture 10 (element Some(9)) is damaged\n";
+    assert_eq!(run("fan_out"), lines);
+}
+
+#[test]
+fn resources_and_settings_that_are_missing_are_named() {
+    let text = printed(Command::new(program("resources")).env_remove("WINDLASS_VAR_GREETING"));
+    assert!(text.contains("Mailer") && text.contains("WINDLASS_VAR_GREETING is not set"), "{text}");
+    let text = printed(Command::new(program("resources")).env("WINDLASS_VAR_GREETING", "Welcome"));
+    assert!(text.ends_with("Welcome, Ada! (1 from team@example.com)\n"), "{text}");
+}
+
+#[test]
+fn blocking_code_holds_up_nobody() {
+    assert_eq!(run("blocking"), "the sum is 500500, and the other task went on\n");
+}
+
+#[test]
+fn a_long_wait_asks_again_and_long_work_keeps_its_place() {
+    let text = run("long_wait");
+    assert_eq!(text.matches("  question ").count(), 3, "{text}");
+    assert!(text.ends_with("attempt 2 began at row 6 and reached row 10\n"), "{text}");
+}
+
+#[test]
+fn steering_does_what_it_says() {
+    let text = run("steering");
+    assert_eq!(text.matches("shopping for soup").count(), 1, "a retry keeps what is done: {text}");
+    assert_eq!(text.matches("shopping for rice").count(), 1, "a fork keeps what is before it: {text}");
+    assert_eq!(text.matches("cooking fresh rice").count(), 2, "{text}");
+    assert!(text.contains("run_cancelled: "), "{text}");
+    assert!(text.contains("it is Paused, and nothing was served\nresume"), "{text}");
+    assert!(text.contains("another run: true\n"), "{text}");
+}
+
+#[test]
+fn recover_repeats_only_what_was_not_recorded() {
+    let text = run("recover");
+    let counts = ["first", "second", "third"].map(|step| text.matches(&format!("{step} is running")).count());
+    assert_eq!(counts, [1, 2, 1], "{text}");
+    assert!(text.contains("the worker ended: it was killed\n"), "{text}");
+    assert!(text.contains("the result is 3\n  taken over from a dead process: 1 time(s)\n"), "{text}");
+}
+
+#[test]
+fn several_processes_share_the_work() {
+    let text = run("several_processes");
+    assert!(
+        text.starts_with("2 processes run an engine on the file\n40 runs, done by 2 processes\n"),
+        "{text}"
+    );
+    assert_eq!(text.matches("a worker stopped: exit status: 0").count(), 2, "{text}");
+}
+
+#[test]
+fn from_data_builds_a_graph_and_names_every_problem() {
+    let text = run("from_data");
+    assert!(text.starts_with("flowchart TD\n"), "{text}");
+    assert!(text.contains("5 gives 6\n50 gives 202\n"), "{text}");
+    assert!(text.contains("did you mean `total`?") && text.contains("total → total"), "{text}");
+}
+
+#[test]
+fn bulk_starts_finds_retries_and_cancels() {
+    let lines = "1000 runs started; started again they are the same: true\n\
+                 100 failed, the newest with key Some(\"invoice-1000\")\nretried: 100\n\
+                 invoice-1000 gives 1000\nwaiting: 300\ncancelled: 300\n";
+    assert_eq!(run("bulk"), lines);
+}
+
+#[test]
+fn testing_runs_outside_the_laboratory_too() {
+    assert_eq!(run("testing"), "reminded ada; `cargo test --example testing` runs the tests\n");
+}
