@@ -159,8 +159,10 @@ impl Run {
             Event::Halt => self.halted = true,
             Event::Tick => {}
         }
-        self.tick(now);
-        self.settle(now);
+        if !self.ended {
+            self.tick(now);
+            self.settle(now);
+        }
     }
 
     /// What the run asks for since this was last called.
@@ -222,7 +224,9 @@ impl Run {
     }
 
     fn tick(&mut self, now: Time) {
-        if self.closing.is_none() && self.deadline().is_some_and(|deadline| deadline <= now) {
+        // A run that has nothing left to do is not late: it only has to be told so.
+        let is_open = self.closing.is_none() && self.left > 0;
+        if is_open && self.deadline().is_some_and(|deadline| deadline <= now) {
             let unfinished = self.unfinished();
             self.close(Verdict::TimedOut { after: self.timeout.unwrap_or_default(), unfinished });
         }
@@ -480,6 +484,8 @@ impl Run {
             let detail = Detail { skipped: Some(why.clone()), ..Detail::default() };
             self.record(lane, StepKind::Skipped, 0, now, now, detail);
             self.tasks[task.get()].skip = Some(why);
+            // Instances that an earlier generation completed have changed what they changed.
+            self.join_instances(task);
             self.see_through(task);
             self.task_done(task, StepKind::Skipped, now);
             return;

@@ -107,6 +107,10 @@ impl Job {
                 }
             }
         }
+        // It may have waited long for its slot.
+        if self.cx.inner().link.as_ref().is_some_and(|link| !self.node.may_act(link.holder)) {
+            return;
+        }
         report.started_at = clock.now();
         let began = tokio::time::Instant::now();
         let (node, cx) = (Arc::clone(&self.node), self.cx.clone());

@@ -96,6 +96,12 @@ impl Cx {
         self.inner.attempt
     }
 
+    /// How many times the run was opened: 1, and one more for each retry by a person.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.inner.generation
+    }
+
     /// A key for talking to systems that can tell a repeat from a new request. It is the same for every
     /// attempt of this task (or instance) of this run, also after a crash and after a `retry`.
     #[must_use]

@@ -80,9 +80,11 @@ impl Heart {
             queues: options.queues.keys().map(ToString::to_string).collect(),
             stale_after: options.stale_after,
         };
+        let (asked, asked_at) = (self.lease_clock(), Instant::now());
         let joined = self.node.hub.store.join(new).await?;
         self.node.hub.clock.follow(joined.now);
-        self.answered = self.lease_clock();
+        self.answered = asked;
+        self.node.renew_lease(asked_at);
         self.seen = 0;
         self.last_view = None;
         self.id = Some(id);
@@ -158,7 +160,7 @@ impl Heart {
     /// Says that this node lives, and looks after the others.
     async fn beat(&mut self) -> Result<(), Error> {
         let Some(id) = self.node.id() else { return Ok(()) };
-        let sent = self.lease_clock();
+        let (sent, sent_at) = (self.lease_clock(), Instant::now());
         let running = u32::try_from(self.node.held()).unwrap_or(u32::MAX);
         let beat = match self.node.hub.store.heartbeat(id, running).await {
             Ok(beat) => beat,
@@ -169,6 +171,7 @@ impl Heart {
             Err(error) => return Err(error.into()),
         };
         self.answered = sent;
+        self.node.renew_lease(sent_at);
         self.node.hub.clock.follow(beat.now);
         self.next_beat = Instant::now() + self.node.options.heartbeat;
         self.note_view(beat.now);

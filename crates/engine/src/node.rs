@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
     sync::{Notify, mpsc::UnboundedSender},
+    time::Instant,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use windlass_core::{ClaimId, Failure, NodeId, Plan, RunId, Time};
@@ -50,6 +51,8 @@ pub(crate) struct Node {
     crowded: AtomicBool,
     /// When the next waiting run is due, as far as this node knows.
     next_due: AtomicI64,
+    /// When this node must stop acting unless a heartbeat is answered first.
+    lease_end: Mutex<Instant>,
     pub(crate) claim: Notify,
     /// Woken whenever a run is given up or an attempt ends for good.
     pub(crate) released: Notify,
@@ -89,6 +92,7 @@ impl Node {
             reserved: AtomicUsize::new(0),
             crowded: AtomicBool::new(false),
             next_due: AtomicI64::new(i64::MIN),
+            lease_end: Mutex::new(Instant::now()),
             claim: Notify::new(),
             released: Notify::new(),
             stopping: CancellationToken::new(),
@@ -144,8 +148,11 @@ impl Node {
     /// Notes that a run is held. Its room was reserved before.
     pub(crate) fn hold(&self, run: RunId, claim: ClaimId, mailbox: UnboundedSender<Mail>) {
         let mut runs = self.runs.lock();
-        runs.insert(run, Held { claim, mailbox });
+        let before = runs.insert(run, Held { claim, mailbox });
         metric::runs_held(runs.len());
+        drop(runs);
+        // A loop of an earlier claim that has not noticed its end yet needs no room any more.
+        self.unreserve(usize::from(before.is_some()));
     }
 
     /// Notes that a run is not held any more under this claim.
@@ -215,6 +222,21 @@ impl Node {
     /// counts beside the store's answer.
     pub(crate) fn forget_due(&self) {
         self.next_due.store(i64::MAX, Ordering::Release);
+    }
+
+    /// A heartbeat that was sent at this instant was answered.
+    pub(crate) fn renew_lease(&self, sent: Instant) {
+        *self.lease_end.lock() = sent + self.options.lease();
+    }
+
+    /// Whether something may begin in the name of this node: the process goes by it, and by its own clock the
+    /// lease has not run out. A process that was frozen may find that out before its heart does.
+    pub(crate) fn may_act(&self, holder: NodeId) -> bool {
+        let may = self.id() == Some(holder) && Instant::now() < *self.lease_end.lock();
+        if !may {
+            self.hub.identity.lose(Some(holder));
+        }
+        may
     }
 
     /// The node that this process is right now.

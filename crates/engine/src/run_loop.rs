@@ -10,6 +10,7 @@ use tokio::{
     },
     task::JoinHandle,
 };
+use tracing::Instrument;
 use windlass_core::{
     Attempt, ClaimId, Command, Context, Ended, Event, Failure, LaneId, NodeId, Order, Rest, Run, RunState,
     Seed, Step, StepKind, TaskIx, TaskView, Time, Verdict,
@@ -45,9 +46,15 @@ pub(crate) enum Mail {
     /// Stop what executes, and give the run up.
     GiveUp,
     /// Say where the tasks stand.
-    Describe(oneshot::Sender<Vec<TaskView>>),
+    Describe(oneshot::Sender<Described>),
     /// The run is not this node's any more: drop it without a word.
     Vanish,
+}
+
+/// Where the tasks of a run stand, and how far those that execute say they have come.
+pub(crate) struct Described {
+    pub(crate) tasks: Vec<TaskView>,
+    pub(crate) progress: HashMap<Arc<str>, f64>,
 }
 
 /// What a run is, beside where it stands.
@@ -81,6 +88,8 @@ pub(crate) struct RunLoop {
     /// The pause that holds the run; its row stays until the run is resumed.
     pause: Option<i64>,
     over: bool,
+    /// Set when the run is not this node's any more.
+    gone: bool,
 }
 
 /// An attempt that exists.
@@ -109,6 +118,7 @@ impl RunLoop {
             consumed: Vec::new(),
             pause: None,
             over: false,
+            gone: false,
         }
     }
 
@@ -170,6 +180,10 @@ impl RunLoop {
             }
         }
         self.drop_attempts().await;
+        if self.gone {
+            // Only now is nothing of it left here.
+            self.node.release(self.subject.run, self.subject.claim);
+        }
     }
 
     fn apply(&mut self, event: Event) {
@@ -193,11 +207,8 @@ impl RunLoop {
                 }
             }
             // Whoever asked may have gone away.
-            Mail::Describe(asker) => drop(asker.send(self.run.tasks())),
-            Mail::Vanish => {
-                self.node.release(self.subject.run, self.subject.claim);
-                self.over = true;
-            }
+            Mail::Describe(asker) => drop(asker.send(self.describe())),
+            Mail::Vanish => self.vanish(),
         }
     }
 
@@ -209,8 +220,12 @@ impl RunLoop {
             Lost::Refused(why) => tracing::warn!(%run, %why, "the run is dropped: its record was refused"),
             Lost::Failed(why) => tracing::error!(%run, %why, "the run is dropped: it cannot be recorded"),
         }
-        self.node.release(run, self.subject.claim);
+        self.vanish();
+    }
+
+    fn vanish(&mut self) {
         self.over = true;
+        self.gone = true;
     }
 
     fn attempt_ended(&mut self, lane: LaneId, started_at: Time, outcome: Option<Result<Done, Failure>>) {
@@ -252,6 +267,12 @@ impl RunLoop {
         );
     }
 
+    fn describe(&self) -> Described {
+        let plain = self.attempts.iter().filter(|(lane, _)| lane.item.is_none());
+        let progress = plain.map(|(_, live)| (live.cx.step(), live.cx.inner().pulse.progress())).collect();
+        Described { tasks: self.run.tasks(), progress }
+    }
+
     fn hear(&mut self, row: InboxRow) {
         if self.heard.contains(&row.seq) {
             return;
@@ -278,6 +299,9 @@ impl RunLoop {
                     Ok(row) => steps.push(row),
                     Err(why) => return self.lost(&Lost::Failed(windlass_store::StoreError::Broken(why))),
                 },
+                Command::Start(_) if !self.node.may_act(self.subject.holder) => {
+                    return self.lost(&Lost::Fenced);
+                }
                 Command::Start(attempt) => self.start(attempt),
                 Command::Stop(lane) => self.stop(lane),
                 Command::End(verdict) => return self.end(steps, verdict),
@@ -365,7 +389,12 @@ impl RunLoop {
                 deadline: attempt.deadline.zip(task.deadline),
             },
         };
-        let task = self.node.work.spawn_on(job.run(), &self.node.user);
+        let span = tracing::info_span!(
+            "windlass.attempt",
+            run = %self.subject.run, workflow = %plan.definition.name, task = %task.name, item = lane.item,
+            attempt = attempt.number,
+        );
+        let task = self.node.work.spawn_on(job.run().instrument(span), &self.node.user);
         self.attempts.insert(lane, Live { cx, task });
     }
 

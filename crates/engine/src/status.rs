@@ -6,7 +6,8 @@ use tokio::sync::oneshot;
 use windlass_core::{Failure, Plan, RunId, RunState, Skip, StepKind, TaskState, TaskView, Time, Verdict};
 use windlass_store::{Place, RunImage, Wait};
 
-use crate::{Client, Error, handle::verdict_of, run_loop::Mail, take_up};
+use crate::{Client, Error, handle::verdict_of, run_loop::{Described, Mail},
+    take_up};
 
 /// Where a run stands.
 #[derive(Clone, Debug)]
@@ -51,6 +52,9 @@ pub struct TaskStatus {
     pub attempts: Vec<AttemptStatus>,
     /// For a `for_each` that has begun: how many instances have ended, and how many there are.
     pub items: Option<(usize, usize)>,
+    /// How far a running attempt says it has come, by its last [`beat`](crate::Cx::beat). Seen in the
+    /// process that runs it, and for tasks that are not a `for_each`.
+    pub progress: Option<f64>,
 }
 
 /// A finished attempt.
@@ -113,7 +117,7 @@ pub(crate) async fn of(client: &Client, image: RunImage) -> Result<RunStatus, Er
         Err(Error::UnknownWorkflow { .. }) => Vec::new(),
         Err(error) => return Err(error),
     };
-    let mut tasks: Vec<TaskStatus> = views.into_iter().map(TaskStatus::new).collect();
+    let mut tasks: Vec<TaskStatus> = views.into_iter().map(|(view, progress)| TaskStatus::new(view, progress)).collect();
     for row in &image.steps {
         let task = row.name.split_once('[').map_or(&*row.name, |(task, _)| task);
         if let Some(status) = tasks.iter_mut().find(|status| &*status.name == task) {
@@ -151,9 +155,13 @@ async fn views(
     image: &RunImage,
     plan: Arc<Plan>,
     verdict: Option<&Verdict>,
-) -> Result<Vec<TaskView>, Error> {
-    if let Some(views) = ask_the_loop(client, image).await {
-        return Ok(views);
+) -> Result<Vec<(TaskView, Option<f64>)>, Error> {
+    if let Some(Described { tasks, progress }) = ask_the_loop(client, image).await {
+        let known = |view: TaskView| {
+            let progress = progress.get(&view.name).copied();
+            (view, progress)
+        };
+        return Ok(tasks.into_iter().map(known).collect());
     }
     let seed = take_up::seed_for_view(&client.hub, image, plan)?;
     let mut run = match windlass_core::Run::new(seed) {
@@ -169,19 +177,19 @@ async fn views(
         let poison = matches!(verdict, Some(Verdict::Abandoned { step, .. }) if step.split('[').next() == Some(&view.name));
         view.state = if poison { TaskState::Abandoned } else { TaskState::Cancelled };
     }
-    Ok(views)
+    Ok(views.into_iter().map(|view| (view, None)).collect())
 }
 
 /// A run that is held here is asked itself: it knows what executes.
-async fn ask_the_loop(client: &Client, image: &RunImage) -> Option<Vec<TaskView>> {
+async fn ask_the_loop(client: &Client, image: &RunImage) -> Option<Described> {
     let (sender, views) = oneshot::channel();
     client.node.as_ref()?.tell(image.run.id, Mail::Describe(sender))?;
     views.await.ok()
 }
 
 impl TaskStatus {
-    fn new(view: TaskView) -> Self {
+    fn new(view: TaskView, progress: Option<f64>) -> Self {
         let TaskView { name, state, skip, failure, items, .. } = view;
-        Self { name, state, skip, failure, attempts: Vec::new(), items }
+        Self { name, state, skip, failure, attempts: Vec::new(), items, progress }
     }
 }

@@ -126,6 +126,11 @@ impl Lab {
         self.shared.planned.lock().push(Planned { task: task.into(), attempts, failure: failure.into() });
     }
 
+    /// Takes back all planned failures.
+    pub fn forgive(&self) {
+        self.shared.planned.lock().clear();
+    }
+
     /// How many attempts of a task were executed, the planned failures included. Counts all instances of a
     /// `for_each`, or one by its name: `enrich[3]`.
     #[must_use]

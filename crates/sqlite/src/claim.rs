@@ -16,12 +16,12 @@ use crate::{
     desk::Desk,
     error::Fault,
     held::{Held, Mirror},
-    image, inbox, node, owned,
+    image, inbox,
+    name::Names,
+    node, owned,
     pen::Pen,
     place::Carried,
-    ready,
-    run::{self, Core},
-    saved, step,
+    ready, run, saved, step,
     waiting::{self, Waiter},
 };
 
@@ -166,7 +166,8 @@ impl Taking {
             line.fill(&book.conn, self.chunk)?;
             heads.extend(line.head().map(|head| Reverse((head, at))));
         }
-        let mut chosen = Chosen::new(&book.conn)?;
+        let Book { conn, names } = book;
+        let mut chosen = Chosen::new(conn, request)?;
         let mut bytes = 0;
         while let Some(Reverse((_, at))) = heads.pop() {
             if chosen.runs.len() >= request.room || (bytes >= request.bytes && !chosen.runs.is_empty()) {
@@ -177,8 +178,8 @@ impl Taking {
             let Some(left) = left else { continue };
             *left -= 1;
             let Some((_, run, carried)) = line.rows.pop_front() else { continue };
-            bytes += chosen.take(book, mirror, request, line, run, carried)?;
-            line.fill(&book.conn, self.chunk)?;
+            bytes += chosen.take(names, mirror, line, run, carried)?;
+            line.fill(conn, self.chunk)?;
             heads.extend(line.head().map(|head| Reverse((head, at))));
         }
         Ok(chosen.runs)
@@ -197,57 +198,63 @@ impl Taking {
 }
 
 /// The runs that a claim took.
-struct Chosen {
+struct Chosen<'a> {
+    request: &'a Claim,
     runs: Vec<RunImage>,
     /// Whether any run has something in its inbox.
     messages: bool,
+    /// Whether any run's attempts saved something.
+    saved: bool,
+    read_run: Pen<'a>,
+    read_steps: Pen<'a>,
+    remove_ready: Pen<'a>,
+    add_owned: Pen<'a>,
 }
 
-impl Chosen {
-    fn new(conn: &Connection) -> rusqlite::Result<Self> {
-        Ok(Self { runs: Vec::new(), messages: inbox::any(conn)? })
+impl<'a> Chosen<'a> {
+    fn new(conn: &'a Connection, request: &'a Claim) -> rusqlite::Result<Self> {
+        Ok(Self {
+            request,
+            runs: Vec::new(),
+            messages: inbox::any(conn)?,
+            saved: saved::any(conn)?,
+            read_run: Pen::new(conn, run::READ),
+            read_steps: Pen::new(conn, step::READ),
+            remove_ready: Pen::new(conn, ready::REMOVE),
+            add_owned: Pen::new(conn, owned::ADD),
+        })
     }
 
     /// Gives a ready run to the claiming node. Answers how many bytes it carries.
     fn take(
         &mut self,
-        book: &mut Book,
+        names: &mut Names,
         mirror: &mut Mirror,
-        request: &Claim,
         line: &Line,
         id: RunId,
         mut carried: Carried,
     ) -> Result<usize, Fault> {
-        let (core, row) = run::read(book, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-        let conn = &book.conn;
+        let Claim { node, claim, .. } = *self.request;
+        let (core, row) =
+            run::read(&mut self.read_run, names, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         carried.definition.get_or_insert(line.version.0);
-        move_row(conn, mirror.no, id, &core, request, &carried)?;
+        ready::remove(&mut self.remove_ready, id, &core)?;
+        owned::add(&mut self.add_owned, mirror.no, id, claim, &carried)?;
 
+        let conn = self.read_run.conn();
         let image = RunImage {
             run: row,
-            standing: carried.standing(&core, Place::Owned { node: request.node, claim: request.claim }),
-            steps: step::read(conn, id)?,
+            standing: carried.standing(&core, Place::Owned { node, claim }),
+            steps: step::read(&mut self.read_steps, id)?,
             inbox: if self.messages { inbox::read(conn, id)? } else { Vec::new() },
-            saved: saved::read(conn, id)?,
+            saved: if self.saved { saved::read(conn, id)? } else { Vec::new() },
         };
         let has_saved = !image.saved.is_empty();
-        mirror.add(id, Held::with(request.claim, core, carried, &image.steps, has_saved));
+        mirror.add(id, Held::with(claim, core, carried, &image.steps, has_saved));
         let bytes = payload(&image);
         self.runs.push(image);
         Ok(bytes)
     }
-}
-
-fn move_row(
-    conn: &Connection,
-    node: i64,
-    id: RunId,
-    core: &Core,
-    request: &Claim,
-    carried: &Carried,
-) -> rusqlite::Result<()> {
-    ready::remove(&mut Pen::new(conn, ready::REMOVE), id, core)?;
-    owned::add(&mut Pen::new(conn, owned::ADD), node, id, request.claim, carried)
 }
 
 /// About how many bytes a claim carries for this run.

@@ -8,16 +8,17 @@ use crate::{
     ended,
     error::Fault,
     inbox,
+    pen::Pen,
     place::{Spot, locate},
     run, saved, step,
 };
 
 /// A run with its records.
 pub(crate) fn load(book: &mut Book, id: RunId) -> Result<Option<RunImage>, Fault> {
-    let Some((core, row)) = run::read(book, id)? else { return Ok(None) };
-    let conn = &book.conn;
+    let Book { conn, names } = book;
+    let Some((core, row)) = run::read(&mut Pen::new(conn, run::READ), names, id)? else { return Ok(None) };
     let mut spot = locate(conn, id, &core)?;
-    let mut steps = step::read(conn, id)?;
+    let mut steps = step::read(&mut Pen::new(conn, step::READ), id)?;
     if let Spot::Ended(row) = &mut spot {
         steps.extend(row.step.take());
     }

@@ -15,6 +15,11 @@ impl<'c> Pen<'c> {
         Self { conn, sql, statement: None }
     }
 
+    /// The connection that it belongs to.
+    pub(crate) const fn conn(&self) -> &'c Connection {
+        self.conn
+    }
+
     /// The statement, prepared.
     pub(crate) fn ready(&mut self) -> rusqlite::Result<&mut CachedStatement<'c>> {
         if self.statement.is_none() {

@@ -4,13 +4,13 @@ use rusqlite::{Connection, OptionalExtension, named_params, params};
 use windlass_core::{RunId, Time};
 use windlass_store::{NewRun, RunRow};
 
-use crate::{book::Book, column, pen::Pen};
+use crate::{column, name::Names, pen::Pen};
 
 pub(crate) const ADD: &str = "\
     INSERT INTO run (id, workflow, queue, priority, created_at, input, timeout, context, key, tags, forked_from, trace) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT (id) DO NOTHING";
 const CORE: &str = "SELECT workflow, queue, priority, created_at FROM run WHERE id = ?1";
-const READ: &str = "\
+pub(crate) const READ: &str = "\
     SELECT id, workflow, queue, priority, created_at, input, timeout, context, key, tags, forked_from, trace \
     FROM run WHERE id = ?1";
 const TAG: &str = "INSERT INTO tag (tag, run) VALUES (:tag, :run) ON CONFLICT DO NOTHING";
@@ -73,10 +73,13 @@ pub(crate) fn core(conn: &Connection, id: RunId) -> rusqlite::Result<Option<Core
 }
 
 /// A run as its start describes it, if there is such a run.
-pub(crate) fn read(book: &mut Book, id: RunId) -> rusqlite::Result<Option<(Core, RunRow)>> {
-    let Book { conn, names } = book;
-    let mut find = conn.prepare_cached(READ)?;
-    let mut rows = find.query([id.as_bytes()])?;
+pub(crate) fn read(
+    pen: &mut Pen<'_>,
+    names: &mut Names,
+    id: RunId,
+) -> rusqlite::Result<Option<(Core, RunRow)>> {
+    let conn = pen.conn();
+    let mut rows = pen.ready()?.query([id.as_bytes()])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let core = Core {
         workflow: row.get(1)?,

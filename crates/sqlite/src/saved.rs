@@ -10,6 +10,7 @@ const KEEP: &str = "\
     INSERT INTO saved (run, step, value) VALUES (?1, ?2, ?3) \
     ON CONFLICT (run, step) DO UPDATE SET value = excluded.value";
 const READ: &str = "SELECT step, value FROM saved WHERE run = ?1 ORDER BY step";
+const ANY: &str = "SELECT EXISTS (SELECT 1 FROM saved)";
 const CLEAR: &str = "DELETE FROM saved WHERE run = ?1";
 
 #[cfg(test)]
@@ -26,6 +27,11 @@ pub(crate) fn read(conn: &Connection, run: RunId) -> rusqlite::Result<Vec<SavedR
     let mut find = conn.prepare_cached(READ)?;
     find.query_map([run.as_bytes()], |row| Ok(SavedRow { step: row.get(0)?, value: column::bytes(row, 1)? }))?
         .collect()
+}
+
+/// Whether any run's attempts saved anything.
+pub(crate) fn any(conn: &Connection) -> rusqlite::Result<bool> {
+    conn.prepare_cached(ANY)?.query_row([], |row| row.get(0))
 }
 
 /// Throws away what a run's attempts saved.

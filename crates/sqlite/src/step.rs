@@ -11,7 +11,7 @@ use crate::{column, pen::Pen};
 pub(crate) const ADD: &str = "\
     INSERT INTO step (run, seq, generation, name, attempt, epoch, kind, started_at, took, output, detail) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-const READ: &str = "\
+pub(crate) const READ: &str = "\
     SELECT generation, name, attempt, epoch, kind, started_at, took, output, detail \
     FROM step WHERE run = ?1 ORDER BY seq";
 const KEYS: &str = "SELECT generation, name, attempt, epoch, kind, seq FROM step WHERE run = ?1 ORDER BY seq";
@@ -65,8 +65,8 @@ pub(crate) fn add(pen: &mut Pen<'_>, run: RunId, seq: i64, step: &StepRow) -> ru
 }
 
 /// The steps of a run in the order of recording.
-pub(crate) fn read(conn: &Connection, run: RunId) -> rusqlite::Result<Vec<StepRow>> {
-    conn.prepare_cached(READ)?.query_map([run.as_bytes()], step_row)?.collect()
+pub(crate) fn read(pen: &mut Pen<'_>, run: RunId) -> rusqlite::Result<Vec<StepRow>> {
+    pen.ready()?.query_map([run.as_bytes()], step_row)?.collect()
 }
 
 /// Shows the key and the place of every step of a run.

@@ -238,11 +238,13 @@ impl Run {
     /// is asked for its rule again, which answers as it did.
     fn link_instances(&mut self, at: TaskIx) {
         let entry = &self.tasks[at.get()];
-        let (Lanes::Many(fan), Some(for_each), None) =
-            (&entry.lanes, self.plan.definition.task(at).for_each, entry.outcome)
-        else {
+        let (Lanes::Many(fan), Some(for_each)) = (&entry.lanes, self.plan.definition.task(at).for_each) else {
             return;
         };
+        if entry.outcome.is_some() {
+            self.join_instances(at);
+            return;
+        }
         let over = self.outcome(for_each.over) == Some(StepKind::Completed);
         let all_ended = fan.lanes.len() == self.elements(for_each.over) as usize
             && fan.lanes.iter().all(|lane| lane.is_done());

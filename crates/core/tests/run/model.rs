@@ -7,10 +7,50 @@ use windlass_core::{
     Changes, Definition, Ended, Failure, LaneId, Merge, RuleView, Skip, StepKind, TaskIx, TaskOutcome,
 };
 
+/// The ancestors of each task, each after its own, in the order declared; and all tasks in such an order.
+#[derive(Clone, Debug)]
+pub struct Lineage {
+    ancestors: Vec<Vec<TaskIx>>,
+    all: Vec<TaskIx>,
+}
+
+impl Lineage {
+    pub fn of(definition: &Definition) -> Self {
+        let above = |task: TaskIx| {
+            let mut order = Vec::new();
+            visit(definition, task, &mut order);
+            order.pop();
+            order
+        };
+        let waited_for: HashSet<TaskIx> =
+            definition.tasks.iter().flat_map(|task| task.dependencies.iter().copied()).collect();
+        let mut all = Vec::new();
+        for leaf in definition.indices().filter(|at| !waited_for.contains(at)) {
+            visit(definition, leaf, &mut all);
+        }
+        Self { ancestors: definition.indices().map(above).collect(), all }
+    }
+
+    pub fn ancestors(&self, task: TaskIx) -> &[TaskIx] {
+        &self.ancestors[task.get()]
+    }
+}
+
+fn visit(definition: &Definition, task: TaskIx, order: &mut Vec<TaskIx>) {
+    if order.contains(&task) {
+        return;
+    }
+    for at in &definition.task(task).dependencies {
+        visit(definition, *at, order);
+    }
+    order.push(task);
+}
+
 /// How tasks ended and what they changed: all that contexts and rules depend on.
 #[derive(Debug)]
 pub struct Facts<'a> {
     pub definition: &'a Definition,
+    pub lineage: &'a Lineage,
     pub initial: &'a Map<String, Value>,
     pub outcomes: BTreeMap<TaskIx, StepKind>,
     pub changes: BTreeMap<TaskIx, Changes>,
@@ -28,39 +68,14 @@ pub struct Expected {
 }
 
 impl Facts<'_> {
-    /// The ancestors of a task, each after its own, in the order declared.
-    pub fn ancestors(&self, task: TaskIx) -> Vec<TaskIx> {
-        let mut order = Vec::new();
-        for at in &self.definition.task(task).dependencies {
-            self.visit(*at, &mut order);
-        }
-        order
-    }
-
-    fn visit(&self, task: TaskIx, order: &mut Vec<TaskIx>) {
-        if order.contains(&task) {
-            return;
-        }
-        for at in &self.definition.task(task).dependencies {
-            self.visit(*at, order);
-        }
-        order.push(task);
-    }
-
     /// What a task sees.
     pub fn context_for(&self, task: TaskIx) -> Map<String, Value> {
-        self.merge(&self.ancestors(task), self.definition.task(task).merge)
+        self.merge(self.lineage.ancestors(task), self.definition.task(task).merge)
     }
 
     /// What the run leaves behind.
     pub fn final_context(&self) -> Map<String, Value> {
-        let waited_for: HashSet<TaskIx> =
-            self.definition.tasks.iter().flat_map(|task| task.dependencies.iter().copied()).collect();
-        let mut order = Vec::new();
-        for leaf in self.definition.indices().filter(|at| !waited_for.contains(at)) {
-            self.visit(leaf, &mut order);
-        }
-        self.merge(&order, Merge::LastWins)
+        self.merge(&self.lineage.all, Merge::LastWins)
     }
 
     fn merge(&self, order: &[TaskIx], merge: Merge) -> Map<String, Value> {
@@ -72,7 +87,7 @@ impl Facts<'_> {
                 let writes = |at: &TaskIx| self.changes.get(at).is_some_and(|c| c.keys().any(|k| k == key));
                 if merge == Merge::LastWins {
                     changes.only(key).apply(&mut context, merge);
-                } else if order.iter().any(|at| writes(at) && self.ancestors(*at).contains(writer)) {
+                } else if order.iter().any(|at| writes(at) && self.lineage.ancestors(*at).contains(writer)) {
                     // Somebody saw this value and replaced it.
                 } else {
                     if touched.insert(key.to_owned()) {
@@ -87,8 +102,8 @@ impl Facts<'_> {
 
     /// Why a task whose dependencies have ended does not run.
     pub fn skip(&self, task: TaskIx) -> Option<Skip> {
-        let context = self.context_for(task);
         if let Some(rule) = &self.definition.task(task).rule {
+            let context = self.context_for(task);
             return (!rule.holds(&View { facts: self, context })).then_some(Skip::Rule);
         }
         let dependencies = &self.definition.task(task).dependencies;
@@ -130,7 +145,14 @@ pub fn expect(
     initial: &Map<String, Value>,
     script: impl Fn(LaneId, u32) -> Ended,
 ) -> Expected {
-    let mut facts = Facts { definition, initial, outcomes: BTreeMap::new(), changes: BTreeMap::new() };
+    let lineage = Lineage::of(definition);
+    let mut facts = Facts {
+        definition,
+        lineage: &lineage,
+        initial,
+        outcomes: BTreeMap::new(),
+        changes: BTreeMap::new(),
+    };
     let (mut skips, mut lanes, mut items) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     let mut failed = Vec::new();
     while facts.outcomes.len() < definition.tasks.len() {

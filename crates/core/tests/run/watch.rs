@@ -69,7 +69,7 @@ fn start(world: &World, attempt: &Attempt) {
         assert!(facts.outcomes.contains_key(dependency), "{name} starts before its dependencies ended");
     }
     assert_eq!(facts.skip(lane.task), None, "{name} starts against its rule");
-    let upstream: BTreeSet<TaskIx> = facts.ancestors(lane.task).into_iter().chain([lane.task]).collect();
+    let upstream: BTreeSet<TaskIx> = facts.lineage.ancestors(lane.task).iter().copied().chain([lane.task]).collect();
     for ancestor in upstream.iter().filter(|at| **at != lane.task) {
         assert!(facts.outcomes.contains_key(ancestor), "{name} starts before an ancestor ended");
     }
@@ -178,7 +178,7 @@ pub fn facts(world: &World) -> Facts<'_> {
     for (lane, change) in by_lane {
         changes.entry(lane.task).or_default().extend(change);
     }
-    Facts { definition, initial: &world.setup.context, outcomes, changes }
+    Facts { definition, lineage: &world.lineage, initial: &world.setup.context, outcomes, changes }
 }
 
 /// Whether a task can be seen in one state and then in the other: along the table, and through no end.

@@ -14,7 +14,7 @@ use windlass_core::{
     Seed, Step, StepKind, TaskIx, TaskState, TaskView, Time, Verdict,
 };
 
-use crate::watch;
+use crate::{model::Lineage, watch};
 
 /// What a run is made from, beside its records.
 #[derive(Clone, Debug)]
@@ -54,6 +54,7 @@ pub enum Flight {
 pub struct World {
     pub setup: Setup,
     pub plan: Arc<Plan>,
+    pub lineage: Lineage,
     pub run: Run,
     pub now: Time,
     pub opened_at: Time,
@@ -82,6 +83,7 @@ impl World {
         let mut world = Self {
             run: Run::new(seed).expect("a run without records fits its plan"),
             states: vec![TaskState::NotStarted; setup.definition.tasks.len()],
+            lineage: Lineage::of(&setup.definition),
             setup,
             plan,
             now: opened_at,

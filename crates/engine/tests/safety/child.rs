@@ -180,5 +180,4 @@ pub fn kill_me() -> ! {
 /// Freezes this process until somebody thaws it.
 pub fn freeze_me() {
     kill_process(rustix::process::getpid(), Signal::STOP).expect("a process may stop itself");
-    crate::ledger::THAWED.store(true, std::sync::atomic::Ordering::SeqCst);
 }

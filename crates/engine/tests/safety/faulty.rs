@@ -62,8 +62,8 @@ type Stopwatch = Box<dyn Fn(Duration) + Send + Sync>;
 pub struct Faulty {
     inner: Arc<dyn Store>,
     hook: Mutex<Arc<Hook>>,
-    observer: Mutex<Option<Observer>>,
-    stopwatch: Mutex<Option<Stopwatch>>,
+    observer: Arc<Mutex<Option<Observer>>>,
+    stopwatch: Arc<Mutex<Option<Stopwatch>>>,
     /// Held for reading by every call that writes.
     busy: Arc<RwLock<()>>,
     /// Set when no hint may come through.
@@ -76,8 +76,8 @@ impl Faulty {
         Self {
             inner,
             hook: Mutex::new(Arc::new(hook)),
-            observer: Mutex::default(),
-            stopwatch: Mutex::default(),
+            observer: Arc::default(),
+            stopwatch: Arc::default(),
             busy: Arc::default(),
             deaf: None,
         }
@@ -104,56 +104,70 @@ impl Faulty {
         *self.stopwatch.lock() = Some(Box::new(stopwatch));
     }
 
-    fn call<'a, T: Send + 'a>(
-        &'a self,
+    fn call<T: Send + 'static>(
+        &self,
         asked: Asked,
-        call: impl FnOnce() -> Answer<'a, T> + Send + 'a,
-    ) -> Answer<'a, T> {
+        call: impl for<'s> FnOnce(&'s dyn Store) -> Answer<'s, T> + Send + 'static,
+        seen: impl FnOnce(&Result<T, StoreError>) + Send + 'static,
+    ) -> Answer<'_, T> {
         let hook = Arc::clone(&self.hook.lock());
+        let fault = hook(&asked);
         let failed = || StoreError::Unavailable("a fault on purpose".to_owned());
-        match hook(&asked) {
-            Fault::None => self.go_on(&asked, call),
+        match fault {
+            Fault::None => self.go_on(&asked, call, seen),
             Fault::Silent => Box::pin(pending()),
             Fault::Refused => Box::pin(async move { Err(failed()) }),
             Fault::AnswerLost => {
-                let answer = self.go_on(&asked, call);
+                let answer = self.go_on(&asked, call, seen);
                 Box::pin(async move { answer.await.and(Err(failed())) })
             }
             Fault::HeldUntil(token) => Box::pin(async move {
                 token.cancelled().await;
-                self.go_on(&asked, call).await
+                self.go_on(&asked, call, seen).await
             }),
-            Fault::Alone(act) => Box::pin(async move {
-                let alone = self.busy.write().await;
-                act();
-                let answer = call();
-                drop(alone);
-                answer.await
-            }),
+            Fault::Alone(act) => {
+                let (store, busy) = (Arc::clone(&self.inner), Arc::clone(&self.busy));
+                // Whoever asked may stop waiting; the call is made and its fate seen all the same.
+                let task = tokio::spawn(async move {
+                    let alone = busy.write_owned().await;
+                    act();
+                    let answer = call(&*store);
+                    drop(alone);
+                    let answer = answer.await;
+                    seen(&answer);
+                    answer
+                });
+                Box::pin(async move { task.await.unwrap_or(Err(StoreError::Closed)) })
+            }
         }
     }
 
     /// Hands the call on, at once unless somebody wants to be alone.
-    fn go_on<'a, T: Send + 'a>(
-        &'a self,
+    fn go_on<T: Send + 'static>(
+        &self,
         asked: &Asked,
-        call: impl FnOnce() -> Answer<'a, T> + Send + 'a,
-    ) -> Answer<'a, T> {
+        call: impl for<'s> FnOnce(&'s dyn Store) -> Answer<'s, T> + Send + 'static,
+        seen: impl FnOnce(&Result<T, StoreError>) + Send + 'static,
+    ) -> Answer<'_, T> {
         if let Asked::Read = asked {
-            return call();
+            return call(&*self.inner);
         }
         match Arc::clone(&self.busy).try_read_owned() {
             Ok(busy) => {
-                let answer = call();
+                let answer = call(&*self.inner);
                 Box::pin(async move {
                     let answer = answer.await;
                     drop(busy);
+                    seen(&answer);
                     answer
                 })
             }
             Err(_) => Box::pin(async move {
-                let _busy = self.busy.read().await;
-                call().await
+                let busy = self.busy.read().await;
+                let answer = call(&*self.inner).await;
+                drop(busy);
+                seen(&answer);
+                answer
             }),
         }
     }
@@ -165,31 +179,29 @@ impl Store for Faulty {
     }
 
     fn join(&self, node: NewNode) -> Answer<'_, Joined> {
-        self.call(Asked::Join(node.id), || self.inner.join(node))
+        self.call(Asked::Join(node.id), move |store| store.join(node), |_| {})
     }
 
     fn heartbeat(&self, node: NodeId, running: u32) -> Answer<'_, Heartbeat> {
-        let began = Instant::now();
-        let answer = self.call(Asked::Heartbeat(node), move || self.inner.heartbeat(node, running));
-        Box::pin(async move {
-            let answer = answer.await;
-            if let Some(stopwatch) = &*self.stopwatch.lock() {
+        let (began, stopwatch) = (Instant::now(), Arc::clone(&self.stopwatch));
+        let seen = move |_: &Result<_, _>| {
+            if let Some(stopwatch) = &*stopwatch.lock() {
                 stopwatch(began.elapsed());
             }
-            answer
-        })
+        };
+        self.call(Asked::Heartbeat(node), move |store| store.heartbeat(node, running), seen)
     }
 
     fn leave(&self, node: NodeId) -> Answer<'_, ()> {
-        self.call(Asked::Leave(node), move || self.inner.leave(node))
+        self.call(Asked::Leave(node), move |store| store.leave(node), |_| {})
     }
 
     fn declare_dead(&self, judge: NodeId, condemned: NodeId, why: Death) -> Answer<'_, bool> {
-        self.call(Asked::Other, move || self.inner.declare_dead(judge, condemned, why))
+        self.call(Asked::Other, move |store| store.declare_dead(judge, condemned, why), |_| {})
     }
 
     fn sweep(&self, judge: NodeId, limit: usize) -> Answer<'_, Swept> {
-        self.call(Asked::Other, move || self.inner.sweep(judge, limit))
+        self.call(Asked::Other, move |store| store.sweep(judge, limit), |_| {})
     }
 
     fn commit(
@@ -198,55 +210,53 @@ impl Store for Faulty {
         batch: Arc<Vec<Unit>>,
     ) -> Answer<'_, Vec<Result<Written, Refusal>>> {
         let asked = Asked::Commit(node, Arc::clone(&batch));
-        let units = Arc::clone(&batch);
-        let answer = self.call(asked, move || self.inner.commit(node, batch));
-        Box::pin(async move {
-            let fate = answer.await;
-            if let Some(observer) = &*self.observer.lock() {
-                observer(node, &units, &fate);
+        let (observer, units) = (Arc::clone(&self.observer), Arc::clone(&batch));
+        let seen = move |fate: &Fate| {
+            if let Some(observer) = &*observer.lock() {
+                observer(node, &units, fate);
             }
-            fate
-        })
+        };
+        self.call(asked, move |store| store.commit(node, batch), seen)
     }
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
-        self.call(Asked::Claim(request.node), move || self.inner.claim(request))
+        self.call(Asked::Claim(request.node), move |store| store.claim(request), |_| {})
     }
 
     fn unblock(&self, node: NodeId, workflows: Vec<(Arc<str>, DefinitionId)>) -> Answer<'_, usize> {
-        self.call(Asked::Other, move || self.inner.unblock(node, workflows))
+        self.call(Asked::Other, move |store| store.unblock(node, workflows), |_| {})
     }
 
     fn define(&self, definition: DefinitionRow) -> Answer<'_, DefinitionId> {
-        self.call(Asked::Other, move || self.inner.define(definition))
+        self.call(Asked::Other, move |store| store.define(definition), |_| {})
     }
 
     fn definition(&self, id: DefinitionId) -> Answer<'_, Option<DefinitionRow>> {
-        self.call(Asked::Read, move || self.inner.definition(id))
+        self.call(Asked::Read, move |store| store.definition(id), |_| {})
     }
 
     fn load(&self, run: RunId) -> Answer<'_, Option<RunImage>> {
-        self.call(Asked::Read, move || self.inner.load(run))
+        self.call(Asked::Read, move |store| store.load(run), |_| {})
     }
 
     fn inbox(&self, node: NodeId) -> Answer<'_, Vec<InboxRow>> {
-        self.call(Asked::Read, move || self.inner.inbox(node))
+        self.call(Asked::Read, move |store| store.inbox(node), |_| {})
     }
 
     fn ends(&self, runs: Vec<RunId>) -> Answer<'_, Vec<(RunId, End)>> {
-        self.call(Asked::Read, move || self.inner.ends(runs))
+        self.call(Asked::Read, move |store| store.ends(runs), |_| {})
     }
 
     fn by_key(&self, workflow: Arc<str>, key: String) -> Answer<'_, Option<RunId>> {
-        self.call(Asked::Read, move || self.inner.by_key(workflow, key))
+        self.call(Asked::Read, move |store| store.by_key(workflow, key), |_| {})
     }
 
     fn find(&self, query: Query) -> Answer<'_, Page> {
-        self.call(Asked::Read, move || self.inner.find(query))
+        self.call(Asked::Read, move |store| store.find(query), |_| {})
     }
 
     fn nodes(&self) -> Answer<'_, Vec<NodeRow>> {
-        self.call(Asked::Read, move || self.inner.nodes())
+        self.call(Asked::Read, |store| store.nodes(), |_| {})
     }
 
     fn hints(&self) -> broadcast::Receiver<Hint> {

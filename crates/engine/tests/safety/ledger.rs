@@ -5,13 +5,9 @@ use std::{
     fs::{File, OpenOptions},
     io::Write,
     path::Path,
-    sync::atomic::{AtomicBool, Ordering},
 };
 
 use windlass::{Cx, RunId};
-
-/// Set when this process was frozen and goes on: what it does from then on is told apart.
-pub static THAWED: AtomicBool = AtomicBool::new(false);
 
 /// An append-only file of effects, shared by all processes of a test.
 #[derive(Debug)]
@@ -46,8 +42,7 @@ impl Ledger {
     /// mix.
     pub fn note(&self, cx: &Cx) {
         let item = cx.item().map(|item| format!("[{item}]")).unwrap_or_default();
-        let thawed = if THAWED.load(Ordering::SeqCst) { "-thawed" } else { "" };
-        let line = format!("{} {}{item} {} {}{thawed}\n", cx.run_id(), cx.task(), cx.attempt(), self.by);
+        let line = format!("{} {}{item} {} {}\n", cx.run_id(), cx.task(), cx.attempt(), self.by);
         (&self.file).write_all(line.as_bytes()).expect("the ledger takes a line");
     }
 }

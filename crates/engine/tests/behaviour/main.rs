@@ -1,0 +1,9 @@
+//! What the engine does, in the laboratory's time.
+
+mod fan_out;
+mod lab;
+mod launch;
+mod limits;
+mod steering;
+mod versions;
+mod waiting;

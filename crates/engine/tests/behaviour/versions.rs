@@ -1,0 +1,128 @@
+//! New code under old runs.
+
+use std::{sync::Arc, time::Duration};
+
+use windlass::{RunState, TaskCx, Workflow, prelude::*, testing::Lab};
+
+/// A graph of tasks that pass time and return nothing, by name and dependencies.
+fn graph(tasks: &[(&str, &[&str])]) -> Workflow {
+    let tasks = tasks.iter().map(|(name, after)| {
+        let body = |_: TaskCx| async {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            Ok::<_, Failure>(())
+        };
+        Task::new(*name, body).after(after.iter().copied())
+    });
+    Workflow::builder("graph").tasks(tasks).build().expect("the graph is sound")
+}
+
+/// Starts a run, lets its first task be recorded, and crashes.
+async fn interrupted(lab: &Lab, workflow: Workflow) -> Result<windlass::RunId> {
+    let engine = lab.engine().workflow(workflow.clone()).launch().await?;
+    let id = engine.start(workflow, serde_json::Value::Null).await?.id();
+    lab.advance(Duration::from_secs(15)).await;
+    lab.crash(&engine);
+    Ok(id)
+}
+
+#[windlass::test]
+async fn a_run_goes_on_under_code_that_still_has_what_is_recorded(lab: Lab) -> Result<()> {
+    let id = interrupted(&lab, graph(&[("a", &[]), ("b", &["a"])])).await?;
+    let new = graph(&[("a", &[]), ("b", &["a"]), ("c", &["b"])]);
+    let engine = lab.engine().workflow(new.clone()).launch().await?;
+    engine.run(&new, id).await?;
+    assert_eq!((lab.attempts("a"), lab.attempts("c")), (1, 1));
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_run_whose_recorded_task_is_gone_is_blocked_and_unblocks_by_itself(lab: Lab) -> Result<()> {
+    let old = graph(&[("a", &[]), ("b", &["a"])]);
+    let id = interrupted(&lab, old.clone()).await?;
+    let new = graph(&[("x", &[]), ("b", &["x"])]);
+    let engine = lab.engine().workflow(new.clone()).launch().await?;
+    lab.advance(Duration::from_secs(60)).await;
+    let status = engine.run(&new, id).status().await?;
+    assert_eq!(status.state, RunState::Blocked);
+    let reason = status.wait.unwrap().reason.unwrap();
+    assert!(reason.contains("`a` is recorded"), "{reason}");
+    engine.stop().await?;
+    let engine = lab.engine().workflow(old.clone()).launch().await?;
+    engine.run(&old, id).await?;
+    assert_eq!(lab.attempts("a"), 1);
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_run_whose_recorded_task_waits_for_other_tasks_now_is_blocked(lab: Lab) -> Result<()> {
+    let old = graph(&[("a", &[]), ("z", &[]), ("b", &["a"])]);
+    let engine = lab.engine().workflow(old.clone()).launch().await?;
+    let id = engine.start(old, serde_json::Value::Null).await?.id();
+    lab.advance(Duration::from_secs(15)).await;
+    lab.crash(&engine);
+    let new = graph(&[("z", &[]), ("a", &["z"]), ("b", &["a"])]);
+    let engine = lab.engine().workflow(new.clone()).launch().await?;
+    lab.advance(Duration::from_secs(60)).await;
+    let run = engine.run(&new, id);
+    let status = run.status().await?;
+    assert_eq!(status.state, RunState::Blocked);
+    assert!(status.wait.unwrap().reason.unwrap().contains("dependencies"));
+    run.terminate("nobody needs it").await?;
+    assert_eq!(run.await.unwrap_err().code(), "run_cancelled");
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_time_limit_ends_a_blocked_run(lab: Lab) -> Result<()> {
+    let old = graph(&[("a", &[]), ("b", &["a"])]);
+    let engine = lab.engine().workflow(old.clone()).launch().await?;
+    let id = engine.start(old, serde_json::Value::Null).timeout(Duration::from_secs(600)).await?.id();
+    lab.advance(Duration::from_secs(15)).await;
+    lab.crash(&engine);
+    let new = graph(&[("x", &[])]);
+    let engine = lab.engine().workflow(new.clone()).launch().await?;
+    assert_eq!(engine.run(&new, id).await.unwrap_err().code(), "run_timed_out");
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_step_that_kills_its_process_again_and_again_is_abandoned_and_its_neighbour_is_not(lab: Lab) -> Result<()> {
+    #[workflow]
+    mod deadly {
+        use super::*;
+
+        #[task(retry(on = never))]
+        pub async fn act(input: bool, lethal: Res<Arc<tokio::sync::Notify>>) -> Result<u32> {
+            if input {
+                lethal.notify_one();
+            }
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            Ok(1)
+        }
+    }
+    let lethal = Arc::new(tokio::sync::Notify::new());
+    let launch = || lab.engine().max_recoveries(2).resource(Arc::clone(&lethal)).workflow(deadly::workflow()).launch();
+    let engine = launch().await?;
+    let poison = engine.start(deadly::workflow(), true).await?.id();
+    let neighbour = engine.start(deadly::workflow(), false).await?.id();
+    let mut engine = engine;
+    let mut deaths = 0;
+    loop {
+        tokio::select! {
+            () = lethal.notified() => {}
+            error = engine.run(&deadly::workflow(), poison) => {
+                assert_eq!(error.unwrap_err().code(), "run_abandoned");
+                break;
+            }
+        }
+        deaths += 1;
+        lab.crash(&engine);
+        engine = launch().await?;
+    }
+    assert_eq!(deaths, 4, "one before starts are recorded, and one more than two in a row after");
+    let status = engine.run(&deadly::workflow(), poison).status().await?;
+    assert_eq!(status.task("act").unwrap().state, windlass::TaskState::Abandoned);
+    // The neighbour died along with it each time, and is not the one to blame for it.
+    assert_eq!(engine.run(&deadly::workflow(), neighbour).status().await?.state, RunState::Running);
+    Ok(())
+}
