@@ -17,7 +17,7 @@ use crate::format_duration;
 /// transient. A body may also decide for itself, with [`Failure::permanent`] or [`Failure::retry_after`].
 ///
 /// A `Failure` is not a [`std::error::Error`] itself, since then it could not be made from every other one.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
     /// What sort of failure it is.
     #[serde(default, skip_serializing_if = "FailureKind::is_error")]
@@ -232,6 +232,17 @@ where
         failure.transient = by_type.unwrap_or(by_message);
         failure.type_name = named_type::<E>();
         failure
+    }
+}
+
+impl fmt::Debug for Failure {
+    /// What a person wants to read when `main` returns one: the message, then each source on a line of its own.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if !self.chain.is_empty() {
+            f.write_str("\n\nCaused by:")?;
+        }
+        self.chain.iter().try_for_each(|source| write!(f, "\n    {source}"))
     }
 }
 

@@ -12,6 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use tokio::{sync::mpsc::UnboundedSender, sync::oneshot, time::sleep};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use windlass_core::{ClaimId, Failure, LaneId, NodeId, RunId, Time};
 use windlass_store::{Act, Unit};
 
@@ -115,9 +116,7 @@ impl Job {
         let began = tokio::time::Instant::now();
         let (node, cx) = (Arc::clone(&self.node), self.cx.clone());
         let predicate = self.predicate.clone();
-        let seat = Arc::clone(&self.seat);
         let outcome = self.execute().await;
-        seat.vacate();
         let outcome = outcome.map_err(|failure| judge(failure, predicate.as_deref()));
         node.note_attempt(&cx, &outcome, began.elapsed());
         report.send(outcome);
@@ -134,34 +133,35 @@ impl Job {
                     Ok(future) => future,
                     Err(failure) => return Err(failure),
                 });
-                let outcome = within(body, &self.node, &self.cx, self.limits).await;
-                drop(watched);
-                outcome
+                let _held = Held { seat: self.seat, _watched: watched, _busy: None };
+                within(body, &self.node, &self.cx, self.limits).await
             }
             Code::Blocking(body) => {
-                let (call, seat) = (self.call, Arc::clone(&self.seat));
+                let call = self.call;
+                // The slot and the watch are given back by the code itself, however late it ends.
+                let held = Held {
+                    seat: self.seat,
+                    _watched: watched,
+                    _busy: Some(self.node.blocking.token()),
+                };
                 let work = self.node.user.spawn_blocking(move || {
-                    // The slot and the watch are given back by the code itself, however late it ends.
-                    let held = Held { seat, _watched: watched };
                     let outcome = guard(|| body(call)).and_then(|outcome| outcome);
                     drop(held);
                     outcome
                 });
-                let node = Arc::clone(&self.node);
-                let _busy = node.blocking.token();
-                let work = async {
-                    work.await.unwrap_or_else(|_| Err(Failure::new("the blocking pool is shut down")))
-                };
+                let closed = |_| Err(Failure::new("the blocking pool is shut down"));
+                let work = async { work.await.unwrap_or_else(closed) };
                 within(Box::pin(work), &self.node, &self.cx, self.limits).await
             }
         }
     }
 }
 
-/// What blocking code holds while it runs.
+/// What code holds while it runs.
 struct Held {
     seat: Arc<Seat>,
     _watched: Option<Watched>,
+    _busy: Option<TaskTrackerToken>,
 }
 
 impl Drop for Held {

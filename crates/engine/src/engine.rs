@@ -38,8 +38,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Sets up an engine on the database at `url`: `sqlite://path/to/file.db`, or `sqlite::memory:` for a
-    /// trial that leaves nothing behind.
+    /// Sets up an engine on the database at `url`: `sqlite://path/to/file.db` (or just the path), or
+    /// `sqlite::memory:` for a trial that leaves nothing behind.
     pub fn open(url: impl Into<String>) -> EngineBuilder {
         EngineBuilder::new(Place::Url(url.into()))
     }
@@ -66,7 +66,7 @@ impl Engine {
     /// count.
     ///
     /// It always returns within `stop_grace` and a few seconds, even when the database is out of reach.
-    /// Stopping twice is harmless.
+    /// Stopping again while it is under way makes it hard at once; stopping a stopped engine is harmless.
     ///
     /// # Errors
     ///
@@ -89,6 +89,7 @@ impl Engine {
         /// What the hand-over itself may take.
         const HANDOVER: Duration = Duration::from_secs(3);
         let node = &self.node;
+        let grace = if node.stopping.is_cancelled() { Duration::ZERO } else { grace };
         node.stopping.cancel();
         node.tell_all(|| Mail::Halt);
         let soft = Instant::now() + grace;
@@ -220,6 +221,12 @@ impl EngineBuilder {
     /// A value that tasks get by its type, as `Res<T>`.
     pub fn resource<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.resources.insert(value);
+        self
+    }
+
+    /// A value that tasks get by its type, as `Res<T>`, and that the rest of the program goes on using.
+    pub fn shared<T: Send + Sync + 'static>(mut self, value: Arc<T>) -> Self {
+        self.resources.share(value);
         self
     }
 

@@ -18,7 +18,7 @@ use windlass_core::{
 use windlass_store::{Act, End, InboxRow, NewEnd, StepRow, Unit, Wait};
 
 use crate::{
-    Call, Cx, Dependency, Done, Item, Slot,
+    Call, Code, Cx, Dependency, Done, Item, Slot,
     attempt::{Job, Limits, Link},
     committer::{Fate, Lost},
     cx::{Inner, StopSignal},
@@ -96,6 +96,8 @@ pub(crate) struct RunLoop {
 struct Live {
     cx: Cx,
     task: JoinHandle<()>,
+    /// Whether dropping it would not stop its code.
+    is_blocking: bool,
 }
 
 /// How many mails are taken before the commands are carried out.
@@ -203,7 +205,10 @@ impl RunLoop {
                 self.apply(Event::Halt);
                 for live in self.attempts.values() {
                     live.cx.inner().stop.set();
-                    live.task.abort();
+                    // Nobody else may run what this process cannot stop running.
+                    if !live.is_blocking {
+                        live.task.abort();
+                    }
                 }
             }
             // Whoever asked may have gone away.
@@ -229,7 +234,11 @@ impl RunLoop {
     }
 
     fn attempt_ended(&mut self, lane: LaneId, started_at: Time, outcome: Option<Result<Done, Failure>>) {
-        self.attempts.remove(&lane);
+        if let Some(live) = self.attempts.remove(&lane)
+            && let Some(saved) = live.cx.inner().saved.lock().take()
+        {
+            self.saved.insert(live.cx.step(), saved);
+        }
         let ended = match outcome {
             None => Ended::Cut,
             Some(outcome) => match outcome.and_then(|done| self.complete(lane, done)) {
@@ -374,6 +383,7 @@ impl RunLoop {
         if !self.saved.is_empty() {
             *cx.inner().saved.lock() = self.saved.get(&cx.step()).cloned();
         }
+        let is_blocking = matches!(code.run, Code::Blocking(_));
         let job = Job {
             node: Arc::clone(&self.node),
             mailbox: self.sender.clone(),
@@ -395,7 +405,7 @@ impl RunLoop {
             attempt = attempt.number,
         );
         let task = self.node.work.spawn_on(job.run().instrument(span), &self.node.user);
-        self.attempts.insert(lane, Live { cx, task });
+        self.attempts.insert(lane, Live { cx, task, is_blocking });
     }
 
     fn call(&mut self, lane: LaneId, cx: Cx) -> Call {

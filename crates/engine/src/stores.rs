@@ -11,7 +11,8 @@ pub(crate) async fn open(url: &str) -> Result<Arc<dyn Store>, Error> {
     let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
     match scheme {
         #[cfg(feature = "sqlite")]
-        "sqlite" => {
+        // A plain path is a file.
+        "sqlite" | "" => {
             let store = windlass_sqlite::Sqlite::open(url).await;
             store
                 .map(|store| Arc::new(store) as Arc<dyn Store>)

@@ -31,7 +31,9 @@ pub enum Update {
         attempt: u32,
         /// How it ended.
         kind: StepKind,
-        /// When.
+        /// When the attempt began.
+        started_at: Time,
+        /// When it ended.
         at: Time,
         /// Why it failed.
         failure: Option<Failure>,
@@ -137,6 +139,7 @@ impl Follower {
                 name: step.name,
                 attempt: step.attempt,
                 kind: step.kind,
+                started_at: step.started_at,
                 at: step.ended_at,
                 failure: step.detail.failure,
             });

@@ -167,37 +167,44 @@ fn fetch(
 ) -> TokenStream {
     let Locals { call, context, argument, source } = locals;
     let (krate, ty, borrowed) = (around.krate, &parameter.ty, parameter.shape == Shape::Borrowed);
-    let handed = |given: TokenStream| match borrowed {
-        true => quote! { &*#given },
-        false => copied(krate, &quote! { &*#given }),
+    // A copy has a name before it is handed over, so that its own type is compared with the author's.
+    let handed = |get: TokenStream, given: TokenStream| match borrowed {
+        true => (quote! { let #source = #get; }, quote! { &*#given }),
+        false => (
+            quote! { let #source = #get; let #source = #krate::__macro::copied(&*#given); },
+            quote! { #source },
+        ),
     };
+    let nothing = TokenStream::new;
     let (get, value) = match parameter.kind {
         Kind::Resource => {
             let resource = parameter.resource();
-            (None, quote! { #krate::__macro::resource::<#resource>(&#call)? })
+            (nothing(), quote! { #krate::__macro::resource::<#resource>(&#call)? })
         }
-        Kind::Cx if borrowed => (None, quote! { #call.cx() }),
-        Kind::Cx => (None, quote! { ::core::clone::Clone::clone(#call.cx()) }),
-        Kind::Context if parameter.changes_context() => (None, quote! { &mut #context }),
-        Kind::Context => (None, quote! { &#context }),
+        Kind::Cx if borrowed => (nothing(), quote! { #call.cx() }),
+        Kind::Cx => (nothing(), quote! { ::core::clone::Clone::clone(#call.cx()) }),
+        Kind::Context if parameter.changes_context() => (nothing(), quote! { &mut #context }),
+        Kind::Context => (nothing(), quote! { &#context }),
         Kind::Input => {
             let stored = &around.input;
-            (Some(quote! { input::<#stored>(&#call)? }), handed(quote! { #source }))
+            handed(quote! { #krate::__macro::input::<#stored>(&#call)? }, quote! { #source })
         }
         Kind::Item => {
             let stored = &around.items;
-            let element = handed(quote! { #krate::__macro::element(&*#source, &#call)? });
-            (Some(quote! { items::<#stored>(&#call)? }), element)
+            let element = quote! { #krate::__macro::element(&*#source, &#call)? };
+            handed(quote! { #krate::__macro::items::<#stored>(&#call)? }, element)
         }
         Kind::Result => {
             let (stored, n) = ((around.value)(&parameter.name), task.place_of(&parameter.name));
             let (get, value) = result(task, parameter, krate, source);
-            let value = value.unwrap_or_else(|| handed(quote! { #source }));
-            (Some(quote! { #get::<#stored>(&#call, #n)? }), value)
+            let get = quote! { #krate::__macro::#get::<#stored>(&#call, #n)? };
+            match value {
+                Some(value) => (quote! { let #source = #get; }, value),
+                None => handed(get, quote! { #source }),
+            }
         }
     };
-    let get = get.map(|get| moved(&quote! { let #source = #krate::__macro::#get; }, parameter.name.span()));
-    let value = moved(&value, parameter.name.span());
+    let (get, value) = (moved(&get, parameter.name.span()), moved(&value, parameter.name.span()));
     quote! { #get let #argument: #ty = #value; }
 }
 
@@ -210,7 +217,7 @@ fn result(
 ) -> (TokenStream, Option<TokenStream>) {
     let value = local("value");
     let borrowed = quote! { &**#value };
-    let copied = copied(krate, &borrowed);
+    let copied = quote! { #krate::__macro::copied(#borrowed) };
     match parameter.shape {
         Shape::Owned | Shape::Borrowed => (quote! { dependency }, None),
         // Without a rule that lets it be absent, the value is there, and may be an `Option` of its own.
@@ -222,14 +229,6 @@ fn result(
         Shape::Outcome => (quote! { outcome }, Some(outcome(krate, source, &value, &copied))),
         Shape::OutcomeBorrowed => (quote! { outcome }, Some(outcome(krate, source, &value, &borrowed))),
     }
-}
-
-/// A copy of a borrowed value.
-///
-/// It has a name before it is handed over, so that its own type is compared with what the author wrote.
-fn copied(krate: &TokenStream, value: &TokenStream) -> TokenStream {
-    let copy = local("copy");
-    quote! { { let #copy = #krate::__macro::copied(#value); #copy } }
 }
 
 fn optional(source: &Ident, value: &Ident, given: &TokenStream) -> TokenStream {

@@ -181,7 +181,7 @@ fn owned(ty: &Type) -> TokenStream {
             let element = &slice.elem;
             quote! { ::std::vec::Vec<#element> }
         }
-        ty if matches!(ty, Type::Path(path) if path.path.is_ident("str")) => quote! { ::std::string::String },
+        Type::Path(path) if path.path.is_ident("str") => quote! { ::std::string::String },
         ty => quote! { #ty },
     }
 }

@@ -1,6 +1,6 @@
 //! How fast batches are written, beside a bare loop that writes the leanest rows that hold the same facts.
 //!
-//! `cargo run --release -p windlass-sqlite --example commit_rate [runs]`
+//! `cargo run --release -p windlass-sqlite --example commit_rate [runs] [chain3|burndown]`
 
 use std::{path::Path, sync::Arc, time::Instant};
 
@@ -19,10 +19,17 @@ type Failure = Box<dyn std::error::Error>;
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let runs = std::env::args().nth(1).map_or(Ok(200_000), |runs| runs.parse())?;
+    let only = std::env::args().nth(2);
+    let wants = |workload| only.as_deref().is_none_or(|only| only == workload);
     for round in 1..=3 {
         println!("round {round}");
-        let limit = limit_chain3(runs)?;
-        report("chain3", &chain3(runs).await?, &limit);
+        if wants("chain3") {
+            let limit = limit_chain3(runs)?;
+            report("chain3", &chain3(runs).await?, &limit);
+        }
+        if !wants("burndown") {
+            continue;
+        }
         let (enqueue, burndown) = limit_burndown(runs)?;
         let (enqueued, burned) = burn_down(runs).await?;
         report("enqueue", &enqueued, &enqueue);

@@ -238,7 +238,8 @@ impl Run {
     /// is asked for its rule again, which answers as it did.
     fn link_instances(&mut self, at: TaskIx) {
         let entry = &self.tasks[at.get()];
-        let (Lanes::Many(fan), Some(for_each)) = (&entry.lanes, self.plan.definition.task(at).for_each) else {
+        let (Lanes::Many(fan), Some(for_each)) = (&entry.lanes, self.plan.definition.task(at).for_each)
+        else {
             return;
         };
         if entry.outcome.is_some() {

@@ -5,10 +5,6 @@
 pub struct Dice(u64);
 
 impl Dice {
-    pub const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
     /// Dice whose throws depend on these numbers alone, and on nothing that was thrown before.
     pub fn of(numbers: &[u64]) -> Self {
         let mix = |dice: u64, number: &u64| Self(dice ^ number.wrapping_mul(0xD6E8_FEB8_6659_FD93)).next();

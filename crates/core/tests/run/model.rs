@@ -146,13 +146,8 @@ pub fn expect(
     script: impl Fn(LaneId, u32) -> Ended,
 ) -> Expected {
     let lineage = Lineage::of(definition);
-    let mut facts = Facts {
-        definition,
-        lineage: &lineage,
-        initial,
-        outcomes: BTreeMap::new(),
-        changes: BTreeMap::new(),
-    };
+    let mut facts =
+        Facts { definition, lineage: &lineage, initial, outcomes: BTreeMap::new(), changes: BTreeMap::new() };
     let (mut skips, mut lanes, mut items) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     let mut failed = Vec::new();
     while facts.outcomes.len() < definition.tasks.len() {

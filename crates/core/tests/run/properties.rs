@@ -13,9 +13,16 @@ use crate::{
     world::World,
 };
 
-/// Cases are told by three numbers, which a failure prints: they are all that is needed to repeat it.
-fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 2_000, ..ProptestConfig::default() }
+/// Cases are told by a few numbers, which a failure prints: they are all that is needed to repeat it.
+/// `PROPTEST_CASES` asks for more of them.
+fn config() -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    ProptestConfig {
+        cases: asked.unwrap_or(1_000),
+        failure_persistence: None,
+        max_shrink_iters: 2_000,
+        ..ProptestConfig::default()
+    }
 }
 
 const CALM: Trouble = Trouble { events: 0, crashes: false, endings: false, max_recoveries: u32::MAX };
@@ -90,7 +97,7 @@ fn records_tell_the_same(world: &mut World) {
 }
 
 proptest! {
-    #![proptest_config(config(3_000))]
+    #![proptest_config(config())]
 
     #[test]
     fn a_run_ends_the_same_way_in_whatever_order_things_happen_and_however_often_it_crashes(

@@ -190,7 +190,7 @@ impl World {
     }
 
     fn start(&mut self, attempt: Attempt) {
-        let context: Arc<Map<String, Value>> = self.run.context_for(attempt.lane.task).into();
+        let context = self.run.context_for(attempt.lane.task);
         watch::context(self, attempt.lane, &context);
         let live = Live {
             number: attempt.number,
@@ -279,7 +279,8 @@ impl World {
     }
 
     pub fn is_paused(&self) -> bool {
-        self.inbox.contains(&Order::Pause)
+        let last = self.inbox.iter().rfind(|order| matches!(order, Order::Pause | Order::Resume));
+        last == Some(&Order::Pause)
     }
 
     pub fn verdict_of_person(&self) -> Option<&Order> {

@@ -5,7 +5,7 @@
 
 use std::fmt::{self, Write as _};
 
-use serde::ser::{self, Serialize};
+use serde::{Serialize, ser};
 
 /// Fails with the place of the first number that is not finite.
 pub(crate) fn check<T: Serialize + ?Sized>(value: &T) -> Result<(), NotFinite> {

@@ -70,8 +70,13 @@ pub struct Missing {
 impl Resources {
     /// Adds a resource. A second one of the same type replaces the first.
     pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
+        self.share(Arc::new(value));
+    }
+
+    /// Adds a resource that others hold too.
+    pub fn share<T: Send + Sync + 'static>(&mut self, value: Arc<T>) {
         let want = Want::of::<T>();
-        if self.values.insert(want.type_id, Arc::new(value)).is_none() {
+        if self.values.insert(want.type_id, value).is_none() {
             self.names.push(want.type_name);
         }
     }
@@ -108,7 +113,11 @@ impl fmt::Debug for Resources {
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { workflow, task, type_name } = self;
-        write!(f, "`{type_name}`, which task `{task}` of `{workflow}` takes")
+        write!(
+            f,
+            "task `{task}` of `{workflow}` takes a resource of type `{type_name}`, which the engine was not given: add \
+             `.resource(…)` before `.launch()`"
+        )
     }
 }
 

@@ -136,7 +136,9 @@ mod tests {
             #[serde(skip_serializing)]
             secret: String,
         }
-        let slot = Slot::new(Forgetful { secret: "x".into() }).unwrap();
+        let forgetful = Forgetful { secret: "x".into() };
+        assert_eq!(forgetful.secret, "x");
+        let slot = Slot::new(forgetful).unwrap();
         let failure = slot.get::<Forgetful>().unwrap_err();
         assert!(failure.messages().any(|message| message.contains("missing field `secret`")), "{failure:?}");
     }

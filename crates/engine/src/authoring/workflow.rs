@@ -29,7 +29,6 @@ struct Inner {
 impl Workflow {
     /// Begins a workflow that is made at run time. It takes and gives JSON, unless it is
     /// [`typed`](Workflow::typed) afterwards.
-    #[must_use]
     pub fn builder(name: impl Into<String>) -> WorkflowBuilder {
         WorkflowBuilder::new(name)
     }

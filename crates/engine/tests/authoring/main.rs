@@ -1,5 +1,7 @@
 //! Writing workflows: what a task may ask for, what it is handed, and what the compiler says.
 
+#![cfg(feature = "macros")]
+
 mod compile_errors;
 mod composed;
 mod dynamic;

@@ -95,6 +95,24 @@ async fn what_an_attempt_saved_reaches_the_next_even_in_another_process(lab: Lab
 }
 
 #[windlass::test]
+async fn what_an_attempt_saved_reaches_the_next_in_the_same_process(lab: Lab) -> Result<()> {
+    #[workflow]
+    mod cursor {
+        use super::*;
+
+        #[task(retry(attempts = 9, delay = "1ms", backoff = fixed))]
+        pub async fn count(cx: &Cx) -> Result<u32> {
+            let at = cx.saved::<u32>()?.unwrap_or(0);
+            cx.save(at + 1).await?;
+            if at < 3 { Err("more".into()) } else { Ok(at) }
+        }
+    }
+    let engine = lab.engine().workflow(cursor::workflow()).launch().await?;
+    assert_eq!(engine.start(cursor::workflow(), ()).await?.await?, 3);
+    Ok(())
+}
+
+#[windlass::test]
 async fn a_delayed_run_begins_when_it_is_due_and_not_before(lab: Lab) -> Result<()> {
     let weather = Arc::new(Weather { asked: AtomicUsize::new(3) });
     let engine = lab.engine().resource(weather).workflow(picnic::workflow()).launch().await?;

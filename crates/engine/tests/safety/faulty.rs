@@ -18,12 +18,10 @@ use windlass_store::{
 /// A call that changes something, as a test may want to know it.
 #[derive(Clone, Debug)]
 pub enum Asked {
-    Join(NodeId),
-    Heartbeat(NodeId),
-    Leave(NodeId),
-    Commit(Option<NodeId>, Arc<Vec<Unit>>),
-    Claim(NodeId),
-    /// Declaring dead, sweeping, unblocking, defining.
+    Join,
+    Heartbeat,
+    Commit(Arc<Vec<Unit>>),
+    /// Leaving, claiming, declaring dead, sweeping, unblocking, defining.
     Other,
     Read,
 }
@@ -31,7 +29,7 @@ pub enum Asked {
 impl Asked {
     /// Whether this is a commit with an act like this.
     pub fn commits(&self, is: impl Fn(&Act) -> bool) -> bool {
-        matches!(self, Self::Commit(_, batch) if batch.iter().any(|unit| is(&unit.act)))
+        matches!(self, Self::Commit(batch) if batch.iter().any(|unit| is(&unit.act)))
     }
 }
 
@@ -46,6 +44,8 @@ pub enum Fault {
     Refused,
     /// It is done, and the caller is told that it failed.
     AnswerLost,
+    /// It is done, and never answered.
+    NoAnswer,
     /// It goes on when the token is cancelled.
     HeldUntil(CancellationToken),
     /// It goes on after this was done, while nothing else of this process is being written: everything that
@@ -121,6 +121,13 @@ impl Faulty {
                 let answer = self.go_on(&asked, call, seen);
                 Box::pin(async move { answer.await.and(Err(failed())) })
             }
+            Fault::NoAnswer => {
+                let answer = self.go_on(&asked, call, seen);
+                Box::pin(async move {
+                    drop(answer.await);
+                    pending().await
+                })
+            }
             Fault::HeldUntil(token) => Box::pin(async move {
                 token.cancelled().await;
                 self.go_on(&asked, call, seen).await
@@ -179,7 +186,7 @@ impl Store for Faulty {
     }
 
     fn join(&self, node: NewNode) -> Answer<'_, Joined> {
-        self.call(Asked::Join(node.id), move |store| store.join(node), |_| {})
+        self.call(Asked::Join, move |store| store.join(node), |_| {})
     }
 
     fn heartbeat(&self, node: NodeId, running: u32) -> Answer<'_, Heartbeat> {
@@ -189,11 +196,11 @@ impl Store for Faulty {
                 stopwatch(began.elapsed());
             }
         };
-        self.call(Asked::Heartbeat(node), move |store| store.heartbeat(node, running), seen)
+        self.call(Asked::Heartbeat, move |store| store.heartbeat(node, running), seen)
     }
 
     fn leave(&self, node: NodeId) -> Answer<'_, ()> {
-        self.call(Asked::Leave(node), move |store| store.leave(node), |_| {})
+        self.call(Asked::Other, move |store| store.leave(node), |_| {})
     }
 
     fn declare_dead(&self, judge: NodeId, condemned: NodeId, why: Death) -> Answer<'_, bool> {
@@ -209,7 +216,7 @@ impl Store for Faulty {
         node: Option<NodeId>,
         batch: Arc<Vec<Unit>>,
     ) -> Answer<'_, Vec<Result<Written, Refusal>>> {
-        let asked = Asked::Commit(node, Arc::clone(&batch));
+        let asked = Asked::Commit(Arc::clone(&batch));
         let (observer, units) = (Arc::clone(&self.observer), Arc::clone(&batch));
         let seen = move |fate: &Fate| {
             if let Some(observer) = &*observer.lock() {
@@ -220,7 +227,7 @@ impl Store for Faulty {
     }
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
-        self.call(Asked::Claim(request.node), move |store| store.claim(request), |_| {})
+        self.call(Asked::Other, move |store| store.claim(request), |_| {})
     }
 
     fn unblock(&self, node: NodeId, workflows: Vec<(Arc<str>, DefinitionId)>) -> Answer<'_, usize> {

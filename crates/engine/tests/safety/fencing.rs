@@ -1,1 +1,228 @@
+//! Who may write: claims, leases and names, with answers that get lost.
 
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+use windlass::{RunId, RunState};
+use windlass_core::NodeId;
+use windlass_store::{Act, Place, Refusal, Store, StoreError};
+
+use crate::{
+    eventually::{PATIENCE, eventually, eventually_async},
+    faulty::{Asked, Fault, Faulty},
+    room::Room,
+    stage::{Stage, What},
+};
+
+/// The node that holds a run.
+async fn holder(store: &dyn Store, run: RunId) -> Option<NodeId> {
+    let image = store.load(run).await.expect("a run can be loaded").expect("the run is there");
+    match image.standing.place {
+        Place::Owned { node, .. } => Some(node),
+        _ => None,
+    }
+}
+
+fn is_park(act: &Act) -> bool {
+    matches!(act, Act::Park { .. })
+}
+
+fn is_end(act: &Act) -> bool {
+    matches!(act, Act::End { .. })
+}
+
+fn is_start(act: &Act) -> bool {
+    matches!(act, Act::Start(_))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_park_sent_twice_does_not_take_the_run_from_its_next_owner() {
+    let (room, stage) = (Room::new(), Stage::default());
+    let (falls, falls_later) = (CancellationToken::new(), CancellationToken::new());
+    let store = Arc::new(Faulty::new(room.store().await));
+    let (parks, again) = (AtomicUsize::new(0), CancellationToken::new());
+    let held = again.clone();
+    store.on_call(move |asked| match asked {
+        asked if !asked.commits(is_park) => Fault::None,
+        _ if parks.fetch_add(1, Ordering::SeqCst) == 0 => Fault::AnswerLost,
+        _ => Fault::HeldUntil(held.clone()),
+    });
+    let fates = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&fates);
+    store.on_commit(move |_, units, fate| {
+        if units.iter().any(|unit| is_park(&unit.act)) {
+            noted.lock().push(fate.clone().expect("the store answers"));
+        }
+    });
+    // With room for one run it cannot claim the run again while it still tries to park it.
+    let first = stage.engine("first", store, &falls).max_runs(1).launch().await.expect("it launches");
+    let run = first.start(stage.workflow(), 0).await.expect("the run starts");
+    let id = run.id();
+    run.pause().await.expect("the run is paused");
+    falls.cancel();
+    eventually("the run is parked", PATIENCE, || fates.lock().len() == 1);
+
+    let second = stage.engine("second", room.store().await, &falls_later).launch().await.expect("it launches");
+    second.run(&stage.workflow(), id).resume().await.expect("the run is resumed");
+    eventually("the next owner goes on", PATIENCE, || stage.when("second", "second", What::Began).is_some());
+    let store = room.store().await;
+    let owner = holder(&*store, id).await;
+    again.cancel();
+    eventually("the park is sent again", PATIENCE, || fates.lock().len() == 2);
+    assert_eq!(fates.lock()[1], [Err(Refusal::NotYours)]);
+    assert_eq!(holder(&*store, id).await, owner, "the run is still its next owner's");
+    falls_later.cancel();
+    assert_eq!(second.run(&stage.workflow(), id).await.expect("the run completes"), 1);
+    let begun = stage.scenes().iter().filter(|scene| scene.what == What::Began).count();
+    assert_eq!(begun, 2, "each step ran once: {:?}", stage.scenes());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_cut_off_stops_what_it_runs_before_another_may_take_over() {
+    const LEASE: Duration = Duration::from_millis(1500);
+    let (room, stage) = (Room::new(), Stage::default());
+    let (never, at_once) = (CancellationToken::new(), CancellationToken::new());
+    at_once.cancel();
+    let store = Arc::new(Faulty::new(room.store().await));
+    let cut_off = Arc::clone(&store);
+    let first = stage.engine("first", store, &never).stale_after(LEASE).launch().await.expect("it launches");
+    let run = first.start(stage.workflow(), 0).await.expect("the run starts");
+    eventually("the run begins", PATIENCE, || stage.when("first", "first", What::Began).is_some());
+    let second = stage.engine("second", room.store().await, &at_once).stale_after(LEASE);
+    let second = second.launch().await.expect("it launches");
+
+    cut_off.on_call(|_| Fault::Silent);
+    let since = Instant::now();
+    assert_eq!(second.run(&stage.workflow(), run.id()).await.expect("the run completes"), 1);
+    let dropped = stage.when("first", "first", What::Dropped).expect("the cut-off node stopped its attempt");
+    let taken_over = stage.when("second", "first", What::Began).expect("the other node ran it");
+    assert!(dropped < taken_over, "two nodes ran the step at once: {:?}", stage.scenes());
+    assert!(dropped - since < LEASE, "the attempt was stopped only {:?} after the cut", dropped - since);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fenced_node_commits_nothing_and_starts_afresh_without_fencing_its_successor() {
+    let (room, stage) = (Room::new(), Stage::default());
+    let falls = CancellationToken::new();
+    let store = Arc::new(Faulty::new(room.store().await));
+    let (late, joins) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
+    let (held, counted) = (late.clone(), Arc::clone(&joins));
+    store.on_call(move |asked| {
+        counted.fetch_add(usize::from(matches!(asked, Asked::Join)), Ordering::SeqCst);
+        if asked.commits(is_end) { Fault::HeldUntil(held.clone()) } else { Fault::None }
+    });
+    let fenced = Arc::new(AtomicBool::new(false));
+    let noted = Arc::clone(&fenced);
+    store.on_commit(move |_, units, fate| {
+        if units.iter().any(|unit| is_end(&unit.act)) {
+            noted.store(matches!(fate, Err(StoreError::Fenced)), Ordering::SeqCst);
+        }
+    });
+    let heartbeat = Duration::from_secs(10);
+    let before = stage.engine("before", store, &falls).name("web").heartbeat(heartbeat);
+    let before = before.launch().await.expect("it launches");
+    let run = before.start(stage.workflow(), 0).await.expect("the run starts");
+    falls.cancel();
+    eventually("the run is about to end", PATIENCE, || stage.when("before", "second", What::Returned).is_some());
+
+    let after = stage.engine("after", room.store().await, &falls).name("web");
+    let after = after.launch().await.expect("it launches");
+    let named = |nodes: Vec<windlass_store::NodeRow>| {
+        nodes.into_iter().find(|node| node.name.as_deref() == Some("web") && !node.dead).map(|node| node.id)
+    };
+    let successor = named(after.nodes().await.expect("nodes can be listed")).expect("the successor has the name");
+    late.cancel();
+    eventually("the late commit is refused", PATIENCE, || fenced.load(Ordering::SeqCst));
+    assert_eq!(after.run(&stage.workflow(), run.id()).await.expect("the run completes"), 1);
+    eventually("the fenced node joins anew", PATIENCE, || joins.load(Ordering::SeqCst) == 2);
+    eventually_async("both are nodes", PATIENCE, || async {
+        after.nodes().await.expect("nodes can be listed").iter().filter(|node| !node.dead).count() == 2
+    })
+    .await;
+    let now = named(after.nodes().await.expect("nodes can be listed"));
+    assert_eq!(now, Some(successor), "the successor is still the node of that name");
+    before.stop().await.expect("it stops");
+    after.stop().await.expect("it stops");
+}
+
+/// A start is committed or not, and either way the node does not hear of it before its lease is over.
+async fn start_of_unknown_fate(fault: Fault) {
+    let (room, stage) = (Room::new(), Stage::default());
+    let falls = CancellationToken::new();
+    falls.cancel();
+    let store = Arc::new(Faulty::new(room.store().await));
+    let (cut, starts) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+    let (hook, noted, faulty) = (Arc::clone(&cut), Arc::clone(&starts), Arc::clone(&store));
+    let engine = stage.engine("only", store, &falls).stale_after(Duration::from_millis(900));
+    let engine = engine.launch().await.expect("it launches");
+    faulty.on_call(move |asked| {
+        if let Asked::Commit(batch) = asked {
+            let starts = batch.iter().filter_map(|unit| match &unit.act {
+                Act::Start(new) => Some((unit.run, new.owner.is_some())),
+                _ => None,
+            });
+            noted.lock().extend(starts);
+        }
+        match asked {
+            // The first start cuts the node off, and a new name connects it again.
+            asked if asked.commits(is_start) && noted.lock().len() == 1 => {
+                hook.store(true, Ordering::SeqCst);
+                fault.clone()
+            }
+            Asked::Join => {
+                hook.store(false, Ordering::SeqCst);
+                Fault::None
+            }
+            Asked::Heartbeat if hook.load(Ordering::SeqCst) => Fault::Silent,
+            _ => Fault::None,
+        }
+    });
+    let run = engine.start(stage.workflow(), 0).await.expect("the run starts");
+    let id = run.id();
+    assert_eq!(run.await.expect("the run completes"), 1);
+    assert_eq!(*starts.lock(), [(id, true), (id, false)], "the same start again, for anyone to claim");
+    let runs = engine.runs().list().await.expect("runs can be found");
+    assert_eq!(runs.len(), 1, "one start is one run");
+    assert_eq!(runs[0].standing.state(), RunState::Completed);
+    assert_eq!(stage.scenes().iter().filter(|scene| scene.what == What::Began).count(), 2);
+    engine.stop().await.expect("it stops");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_was_committed_but_not_answered_is_one_run_under_the_next_identity() {
+    start_of_unknown_fate(Fault::NoAnswer).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_never_arrived_is_sent_again_under_the_next_identity() {
+    start_of_unknown_fate(Fault::Silent).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_whose_answer_was_lost_is_sent_again_and_written_once() {
+    let (room, stage) = (Room::new(), Stage::default());
+    let falls = CancellationToken::new();
+    falls.cancel();
+    let store = Arc::new(Faulty::new(room.store().await));
+    let every_other = AtomicUsize::new(0);
+    store.on_call(move |asked| match asked {
+        Asked::Commit(_) if every_other.fetch_add(1, Ordering::SeqCst) % 2 == 0 => Fault::AnswerLost,
+        _ => Fault::None,
+    });
+    let engine = stage.engine("only", store, &falls).launch().await.expect("it launches");
+    let run = engine.start(stage.workflow(), 0).await.expect("the run starts");
+    let id = run.id();
+    assert_eq!(run.await.expect("the run completes"), 1);
+    let image = room.store().await.load(id).await.expect("a run can be loaded").expect("the run is there");
+    let steps: Vec<_> = image.steps.iter().map(|step| (&*step.name, step.attempt)).collect();
+    assert_eq!(steps, [("first", 1), ("second", 1)]);
+    assert_eq!(stage.scenes().iter().filter(|scene| scene.what == What::Began).count(), 2);
+    engine.stop().await.expect("it stops");
+}

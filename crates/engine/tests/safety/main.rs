@@ -20,6 +20,7 @@ mod poison;
 mod program;
 mod role;
 mod room;
+mod stage;
 mod stopping;
 mod three_processes;
 mod turnstile;

@@ -185,12 +185,12 @@ async fn faulty(room: &Room, traps: &Arc<Traps>, slowest: &Arc<AtomicU64>) -> Fa
     let (on_call, late) = (Arc::clone(traps), Arc::new(AtomicBool::new(false)));
     let sprung = Arc::clone(&late);
     faulty.on_call(move |asked| match asked {
-        Asked::Join(_) => {
+        Asked::Join => {
             say("joining");
             Fault::None
         }
-        Asked::Heartbeat(_) if Traps::springs(&on_call.beat) => Fault::Alone(freeze_me),
-        Asked::Commit(..)
+        Asked::Heartbeat if Traps::springs(&on_call.beat) => Fault::Alone(freeze_me),
+        Asked::Commit(_)
             if asked.commits(|act| matches!(act, Act::End { .. })) && Traps::springs(&on_call.end) =>
         {
             sprung.store(true, Ordering::SeqCst);

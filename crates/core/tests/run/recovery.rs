@@ -1,0 +1,270 @@
+//! Retries, time limits, and lives after death.
+
+use std::time::Duration;
+
+use windlass_core::{
+    Divergence, Draft, Ended, Failure, Output, Plan, Rest, Retry, Run, Seed, StepKind, TaskDraft, TaskState,
+    Verdict,
+};
+
+use crate::world::{Setup, World};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn once(name: &str) -> TaskDraft {
+    TaskDraft::new(name).retry(Retry::never())
+}
+
+fn draft(tasks: impl IntoIterator<Item = TaskDraft>) -> Draft {
+    let draft = Draft::new("story").output(Output::Nothing);
+    tasks.into_iter().fold(draft, Draft::task)
+}
+
+fn plain_retry(attempts: u32) -> Retry {
+    Retry::attempts(attempts).delay(SECOND).jitter(0.0)
+}
+
+/// A run that is abandoned after more than this many deaths.
+fn mortal(tasks: impl IntoIterator<Item = TaskDraft>, max_recoveries: u32) -> World {
+    let definition = draft(tasks).check().expect("it is sound");
+    World::new(Setup { max_recoveries, ..Setup::new(definition) })
+}
+
+#[test]
+fn attempts_count_every_execution_the_first_included() {
+    let mut world = World::of(draft([TaskDraft::new("a").retry(plain_retry(3))]));
+    world.fail("a");
+    assert!(world.running().is_empty());
+    assert_eq!(world.state("a"), TaskState::Ready);
+    assert_eq!(world.run.rest(), Rest::Waiting(Some(world.now + SECOND)));
+    world.pass(SECOND);
+    world.fail("a");
+    world.pass(2 * SECOND);
+    world.fail("a");
+    assert!(matches!(world.verdict(), Verdict::Failed { step, .. } if step == "a"));
+    assert_eq!(world.view("a").attempts, 3);
+    assert_eq!(world.started.len(), 3);
+}
+
+#[test]
+fn a_failure_may_decide_for_itself() {
+    let mut permanent = World::of(draft([TaskDraft::new("a").retry(plain_retry(3))]));
+    permanent.end_with("a", Ended::Failed(Failure::permanent("no")));
+    assert!(permanent.end.is_some());
+    let mut later = World::of(draft([TaskDraft::new("a").retry(plain_retry(3))]));
+    later.end_with("a", Ended::Failed(Failure::retry_after("busy", 90 * SECOND)));
+    assert_eq!(later.run.next_tick(), Some(later.now + 90 * SECOND));
+}
+
+#[test]
+fn a_retry_keeps_its_time_and_its_number_over_a_crash() {
+    let mut world = World::of(draft([TaskDraft::new("a").retry(plain_retry(2))]));
+    world.fail("a");
+    let due = world.run.next_tick();
+    world.crash();
+    assert_eq!(world.run.next_tick(), due);
+    world.pass(SECOND);
+    world.commit_all();
+    assert_eq!(world.live.values().next().map(|live| live.number), Some(2));
+    world.fail("a");
+    assert!(matches!(world.verdict(), Verdict::Failed { .. }), "a crash gives no attempt back");
+}
+
+#[test]
+fn no_retry_begins_at_or_after_the_deadline() {
+    let task = |seconds| {
+        let mut task = TaskDraft::new("a").retry(plain_retry(9).fixed());
+        task.deadline = Some(seconds * SECOND);
+        task
+    };
+    let mut in_time = World::of(draft([task(2)]));
+    in_time.fail("a");
+    assert!(in_time.end.is_none());
+    let mut too_late = World::of(draft([task(1)]));
+    too_late.fail("a");
+    assert!(matches!(too_late.verdict(), Verdict::Failed { .. }));
+}
+
+#[test]
+fn a_deadline_counts_from_the_recorded_end_of_the_latest_dependency_across_crashes() {
+    let mut limited = once("b").after(["list", "each"]);
+    limited.deadline = Some(10 * SECOND);
+    let mut world = World::of(draft([once("list"), once("each").for_each("list"), limited]));
+    world.complete_with_items("list", 1);
+    world.pass(3 * SECOND);
+    world.complete("each[0]");
+    let deadline = world.now + 10 * SECOND;
+    for _ in 0..2 {
+        assert_eq!(world.live.values().next().and_then(|live| live.deadline), Some(deadline));
+        world.pass(4 * SECOND);
+        world.crash();
+        world.commit_all();
+    }
+}
+
+#[test]
+fn a_run_that_times_out_stops_what_runs_and_says_what_was_unfinished() {
+    let mut workflow = draft([once("a"), once("b"), once("c").after(["b"])]);
+    workflow.timeout = Some(60 * SECOND);
+    let mut world = World::of(workflow);
+    world.complete("a");
+    world.pass(30 * SECOND);
+    world.crash();
+    world.commit_all();
+    assert_eq!(world.run.next_tick(), Some(world.now + 30 * SECOND), "measured across crashes");
+    world.pass(30 * SECOND);
+    assert!(world.live.values().all(|live| live.stopped));
+    world.end_with("b", Ended::Cut);
+    let Verdict::TimedOut { after, unfinished } = world.verdict() else { panic!("it is late") };
+    assert_eq!(*after, 60 * SECOND);
+    assert_eq!(*unfinished, ["b", "c"]);
+    assert_eq!(world.verdict().state(), windlass_core::RunState::Failed);
+}
+
+#[test]
+fn a_run_whose_last_task_ends_with_its_time_has_completed() {
+    let mut workflow = draft([once("a")]);
+    workflow.timeout = Some(60 * SECOND);
+    let mut world = World::of(workflow);
+    world.now = world.now + 60 * SECOND;
+    world.complete("a");
+    assert_eq!(*world.verdict(), Verdict::Completed);
+}
+
+#[test]
+fn a_deferred_attempt_lets_its_run_be_parked_and_begins_again_at_its_top() {
+    let mut world = World::of(draft([once("a"), once("b")]));
+    let lane = world.plan.lane("a").expect("a is there");
+    let until = world.now + 3600 * SECOND;
+    world.defer(lane, until);
+    assert_eq!(world.run.rest(), Rest::Busy, "b executes");
+    world.complete("b");
+    assert_eq!(world.run.rest(), Rest::Waiting(Some(until)));
+    world.undefer(lane);
+    assert_eq!(world.run.rest(), Rest::Busy);
+    world.defer(lane, until);
+    world.change_hands();
+    assert_eq!(world.running(), ["a"]);
+    assert_eq!(world.live[&lane].number, 1, "waiting is no attempt");
+}
+
+#[test]
+fn an_attempt_that_ends_while_it_is_deferred_ends_once() {
+    let mut world = World::of(draft([once("a"), once("b")]));
+    let lane = world.plan.lane("a").expect("a is there");
+    world.defer(lane, world.now + SECOND);
+    world.complete("a");
+    assert_eq!(world.run.alive(), 1);
+    assert_eq!(world.run.rest(), Rest::Busy, "b executes");
+    world.complete("b");
+    assert_eq!(*world.verdict(), Verdict::Completed);
+}
+
+#[test]
+fn starts_are_recorded_only_after_a_recovery_and_before_they_happen() {
+    let mut world = World::of(draft([once("a"), once("b").after(["a"])]));
+    world.complete("a");
+    assert!(world.durable.iter().all(|(_, step)| step.kind != StepKind::Started));
+    world.crash();
+    assert!(world.running().is_empty(), "its start is not durable yet");
+    world.commit_all();
+    assert_eq!(world.running(), ["b"]);
+    let (_, last) = world.durable.last().expect("the start is recorded");
+    assert_eq!((&*last.name, last.kind, last.epoch), ("b", StepKind::Started, 1));
+}
+
+#[test]
+fn a_recorded_task_does_not_run_again_and_an_unrecorded_one_does() {
+    let mut world = World::of(draft([once("a"), once("b")]));
+    world.complete("a");
+    let lane = world.plan.lane("b").expect("b is there");
+    world.finish(lane, Ended::Completed { changes: Default::default(), items: None });
+    world.crash();
+    world.commit_all();
+    assert_eq!(world.running(), ["b"], "its record was lost with the process");
+    world.complete("b");
+    assert_eq!(*world.verdict(), Verdict::Completed);
+    assert_eq!(world.started, ["a", "b", "b"]);
+}
+
+#[test]
+fn a_step_that_kills_its_process_too_often_in_a_row_is_abandoned_by_name() {
+    let mut world = mortal([once("a"), once("poison").after(["a"])], 2);
+    world.complete("a");
+    // The first death is not counted: before it, starts are not recorded.
+    for _ in 0..3 {
+        world.crash();
+        world.commit_all();
+        assert_eq!(world.running(), ["poison"]);
+    }
+    world.crash();
+    world.commit_all();
+    assert_eq!(*world.verdict(), Verdict::Abandoned { step: "poison".to_owned(), deaths: 3 });
+    assert_eq!(world.state("poison"), TaskState::Abandoned);
+    assert_eq!(world.state("a"), TaskState::Completed);
+}
+
+#[test]
+fn a_step_that_ends_in_between_resets_the_count_and_the_next_death_counts_again() {
+    let mut world = mortal([once("poison"), once("b"), once("c").after(["b"])], 1);
+    world.crash();
+    world.commit_all();
+    world.crash();
+    world.commit_all();
+    assert_eq!(world.deaths["poison"], 1);
+    world.complete("b");
+    world.crash();
+    world.commit_all();
+    assert_eq!(world.deaths["poison"], 1, "b has ended, so the run can live");
+    assert!(world.end.is_none());
+    world.crash();
+    world.commit_all();
+    assert!(matches!(world.verdict(), Verdict::Abandoned { deaths: 2, .. }));
+}
+
+#[test]
+fn a_run_whose_starts_were_not_yet_recorded_blames_nobody() {
+    let mut world = mortal([once("a")], 0);
+    for _ in 0..20 {
+        world.crash();
+    }
+    assert!(world.end.is_none());
+    world.commit_all();
+    assert_eq!(world.running(), ["a"]);
+}
+
+#[test]
+fn an_abandoned_run_can_be_retried_and_begins_to_count_anew() {
+    let mut world = mortal([once("poison")], 0);
+    world.crash();
+    world.commit_all();
+    world.crash();
+    world.commit_all();
+    assert!(matches!(world.verdict(), Verdict::Abandoned { .. }));
+    world.retry();
+    assert_eq!(world.running(), ["poison"]);
+    world.complete("poison");
+    assert_eq!(*world.verdict(), Verdict::Completed);
+}
+
+#[test]
+fn records_that_the_code_has_no_place_for_are_told_and_nothing_starts() {
+    let mut world = World::of(draft([once("list"), once("each").for_each("list")]));
+    world.complete_with_items("list", 1);
+    world.complete("each[0]");
+    let seed = |tasks: Vec<TaskDraft>| Seed {
+        plan: Plan::new(draft(tasks).check().expect("it is sound").into()).into(),
+        generation: 1,
+        recoveries: 0,
+        max_recoveries: 5,
+        opened_at: world.opened_at,
+        timeout: None,
+        fan_limit: 1,
+        context: Default::default(),
+        steps: world.durable.clone(),
+    };
+    let gone = Run::new(seed(vec![once("list")])).expect_err("each is recorded");
+    assert_eq!(gone, Divergence::Gone { step: "each[0]".to_owned() });
+    let single = Run::new(seed(vec![once("list"), once("each")])).expect_err("each is no single task");
+    assert_eq!(single, Divergence::Shape { step: "each[0]".to_owned() });
+}

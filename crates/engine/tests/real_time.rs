@@ -1,0 +1,185 @@
+//! Code that does not yield, and code that cannot be stopped: on real threads, in real time.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use windlass::{FailureKind, prelude::*};
+
+/// Keeps a thread busy until it is told to let go.
+#[derive(Default)]
+struct Hog {
+    entered: AtomicBool,
+    let_go: AtomicBool,
+}
+
+/// Lets the thread go when a test ends, however it ends: a runtime waits for its blocking threads.
+struct LetGo(Arc<Hog>);
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        self.0.let_go.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Hog {
+    fn hold(&self) {
+        self.entered.store(true, Ordering::SeqCst);
+        while !self.let_go.load(Ordering::SeqCst) {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Waits for something that happens on another thread, but not for ever.
+async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{what} did not happen");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[workflow]
+mod greedy {
+    use super::*;
+
+    #[task(timeout = "50ms", retry(on = never))]
+    pub async fn grab(hog: Res<Hog>) -> Result<u32> {
+        hog.hold();
+        Ok(1)
+    }
+}
+
+#[workflow]
+mod blocking {
+    use super::*;
+
+    #[task(timeout = "50ms", retry(on = never), queue = "narrow")]
+    pub fn grab(hog: Res<Hog>) -> Result<u32> {
+        hog.hold();
+        Ok(1)
+    }
+}
+
+#[workflow]
+mod modest {
+    use super::*;
+
+    #[task(queue = "narrow")]
+    pub async fn ask() -> Result<u32> {
+        Ok(2)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn code_that_never_yields_is_reported_by_name_and_loses_nothing() -> Result<()> {
+    let hog = Arc::new(Hog::default());
+    let _let_go = LetGo(Arc::clone(&hog));
+    let engine = Engine::open("sqlite::memory:").shared(Arc::clone(&hog)).workflow(greedy::workflow()).launch().await?;
+    let run = engine.start(greedy::workflow(), ()).await?;
+    eventually("the report", || !engine.overdue().is_empty()).await;
+    let overdue = engine.overdue().remove(0);
+    assert_eq!((overdue.run, overdue.step.as_str(), overdue.attempt), (run.id(), "grab", 1));
+    hog.let_go.store(true, Ordering::SeqCst);
+    // It returned after its timeout: a result is a result, once the code has yielded it.
+    let outcome = run.await;
+    assert!(outcome.is_ok() || outcome.is_err_and(|error| error.code() == "run_failed"));
+    eventually("the end of the report", || engine.overdue().is_empty()).await;
+    engine.stop().await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blocking_code_past_its_timeout_fails_its_attempt_and_keeps_its_slot() -> Result<()> {
+    let hog = Arc::new(Hog::default());
+    let _let_go = LetGo(Arc::clone(&hog));
+    let engine = Engine::open("sqlite::memory:")
+        .queue("narrow", 1)
+        .shared(Arc::clone(&hog))
+        .workflow(blocking::workflow())
+        .workflow(modest::workflow())
+        .launch()
+        .await?;
+    let mut run = engine.start(blocking::workflow(), ()).await?;
+    assert_eq!((&mut run).await.unwrap_err().code(), "run_failed");
+    let status = run.status().await?;
+    assert_eq!(status.task("grab").unwrap().failure.as_ref().unwrap().kind, FailureKind::TimedOut);
+    let mut other = engine.start(modest::workflow(), ()).await?;
+    let waited = tokio::time::timeout(Duration::from_millis(100), &mut other).await;
+    assert!(waited.is_err(), "the only slot is still taken");
+    hog.let_go.store(true, Ordering::SeqCst);
+    assert_eq!(other.await?, 2);
+    engine.stop().await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_whose_blocking_code_still_runs_is_not_handed_over() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let url = format!("sqlite://{}", dir.path().join("app.db").display());
+    #[workflow]
+    mod stubborn {
+        use super::*;
+
+        #[task]
+        pub fn grab(hog: Res<Hog>) -> Result<u32> {
+            hog.hold();
+            Ok(1)
+        }
+    }
+    let hog = Arc::new(Hog::default());
+    let _let_go = LetGo(Arc::clone(&hog));
+    let launch = || Engine::open(url.clone()).shared(Arc::clone(&hog)).workflow(stubborn::workflow()).launch();
+    let engine = launch().await?;
+    let run = engine.start(stubborn::workflow(), ()).await?;
+    eventually("the start", || hog.entered.load(Ordering::SeqCst)).await;
+    let error = engine.stop_now().await.unwrap_err();
+    assert!(error.to_string().contains("blocking"), "{error}");
+    let other = launch().await?;
+    assert_eq!(other.run(&stubborn::workflow(), run.id()).status().await?.state, windlass::RunState::Running);
+    hog.let_go.store(true, Ordering::SeqCst);
+    other.stop().await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_slow_task_holds_up_no_other_run() -> Result<()> {
+    #[workflow]
+    mod mixed {
+        use super::*;
+
+        #[task]
+        pub async fn work(input: bool) -> Result<u32> {
+            if input {
+                std::future::pending::<()>().await;
+            }
+            Ok(3)
+        }
+    }
+    let engine = Engine::open("sqlite::memory:").workflow(mixed::workflow()).launch().await?;
+    let _slow = engine.start(mixed::workflow(), true).await?;
+    for _ in 0..100 {
+        assert_eq!(engine.start(mixed::workflow(), false).await?.await?, 3);
+    }
+    engine.stop_now().await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_is_woken_by_the_end_of_its_run_and_never_polls_for_it() -> Result<()> {
+    let engine = Engine::open("sqlite::memory:").workflow(modest::workflow()).launch().await?;
+    engine.start(modest::workflow(), ()).await?.await?;
+    let begun = Instant::now();
+    for _ in 0..20 {
+        engine.start(modest::workflow(), ()).await?.await?;
+    }
+    // A caller that looked twice a second would need ten seconds.
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    engine.stop().await?;
+    Ok(())
+}
