@@ -346,7 +346,7 @@ impl Terminal {
     }
 
     async fn show(&mut self, run: &Run<usize>, update: Update) -> Result<()> {
-        let Update::Step { name, attempt, kind, failure, .. } = update else { return Ok(()) };
+        let Update::Step { name, attempt, kind, started_at, at, failure } = update else { return Ok(()) };
         if self.seen.contains(&(name.to_string(), attempt)) {
             return Ok(());
         }
@@ -360,7 +360,9 @@ impl Terminal {
                 self.enriched += 1;
                 self.bar();
             }
-            StepKind::Completed => self.line("+", &name),
+            StepKind::Completed => {
+                self.line("+", &format!("{name} ({} ms)", at.since(started_at).as_millis()))
+            }
             StepKind::Retrying => {
                 self.line("~", &format!("{name}: attempt {attempt} failed: {why}; trying again"))
             }

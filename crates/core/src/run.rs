@@ -13,7 +13,7 @@ mod view;
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -84,6 +84,10 @@ pub struct Run {
     ready: VecDeque<LaneId>,
     /// Lanes that start when this many records are durable.
     gate: VecDeque<(u64, LaneId)>,
+    /// Lanes that were executing when the run's last process died, and have not been started since.
+    suspects: BTreeSet<LaneId>,
+    /// Suspects that wait for the node to start them alone.
+    isolating: BTreeSet<LaneId>,
     /// Lanes that wait for their next attempt.
     backoffs: BinaryHeap<Reverse<(Time, LaneId)>>,
     /// Records asked for, and how many of them are durable.
@@ -155,6 +159,11 @@ impl Run {
             Event::Recorded(records) => self.durable += records,
             Event::Deferred { lane, until } => self.defer(lane, until),
             Event::Undeferred(lane) => self.undefer(lane),
+            Event::Isolated(lane) => {
+                if self.isolating.remove(&lane) {
+                    self.wake(lane);
+                }
+            }
             Event::Order(order) => self.order(order),
             Event::Halt => self.halted = true,
             Event::Tick => {}
@@ -189,7 +198,7 @@ impl Run {
         if self.paused {
             return Rest::Paused(self.deadline());
         }
-        if !self.ready.is_empty() || !self.gate.is_empty() || !self.begun {
+        if !self.ready.is_empty() || !self.gate.is_empty() || !self.isolating.is_empty() || !self.begun {
             return Rest::Busy;
         }
         let deferred = (self.deferred > 0).then(|| self.deferred_until()).flatten();
@@ -256,6 +265,11 @@ impl Run {
         }
         let strict = self.definition().durability == Durability::Strict;
         while let Some(lane) = self.ready.pop_front() {
+            if self.suspects.remove(&lane) {
+                self.isolating.insert(lane);
+                self.commands.push(Command::Isolate(lane));
+                continue;
+            }
             let mut after = if strict { self.asked } else { 0 };
             if self.epoch > 0 {
                 let attempt = self.lane(lane).spent + 1;

@@ -139,11 +139,8 @@ impl Job {
             Code::Blocking(body) => {
                 let call = self.call;
                 // The slot and the watch are given back by the code itself, however late it ends.
-                let held = Held {
-                    seat: self.seat,
-                    _watched: watched,
-                    _busy: Some(self.node.blocking.token()),
-                };
+                let held =
+                    Held { seat: self.seat, _watched: watched, _busy: Some(self.node.blocking.token()) };
                 let work = self.node.user.spawn_blocking(move || {
                     let outcome = guard(|| body(call)).and_then(|outcome| outcome);
                     drop(held);

@@ -12,6 +12,8 @@ mod clock;
 mod codec;
 mod committer;
 mod cx;
+#[cfg(all(doctest, feature = "sqlite", feature = "macros"))]
+mod doc_tests;
 mod engine;
 mod error;
 mod handle;

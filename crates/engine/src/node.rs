@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
-    sync::{Notify, mpsc::UnboundedSender},
+    sync::{Notify, Semaphore, mpsc::UnboundedSender},
     time::Instant,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -44,6 +44,8 @@ pub(crate) struct Node {
     pub(crate) user: Handle,
     pub(crate) watchdog: Watchdog,
     pub(crate) saboteur: Option<Saboteur>,
+    /// Held by the one suspect that executes alone.
+    pub(crate) isolation: Arc<Semaphore>,
     runs: Mutex<HashMap<RunId, Held>>,
     /// Runs that are held or about to be.
     reserved: AtomicUsize,
@@ -88,6 +90,7 @@ impl Node {
             user: Handle::current(),
             watchdog: Watchdog::default(),
             saboteur,
+            isolation: Arc::new(Semaphore::new(1)),
             runs: Mutex::default(),
             reserved: AtomicUsize::new(0),
             crowded: AtomicBool::new(false),

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use bytes::Bytes;
 use tokio::{
     sync::{
+        OwnedSemaphorePermit,
         mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
         oneshot,
     },
@@ -45,6 +46,10 @@ pub(crate) enum Mail {
     Halt,
     /// Stop what executes, and give the run up.
     GiveUp,
+    /// A suspect may start, and holds its isolation until it is trusted again.
+    Isolated(LaneId, OwnedSemaphorePermit),
+    /// A suspect has executed for long enough to be trusted.
+    Trusted(LaneId),
     /// Say where the tasks stand.
     Describe(oneshot::Sender<Described>),
     /// The run is not this node's any more: drop it without a word.
@@ -79,6 +84,8 @@ pub(crate) struct RunLoop {
     outputs: Outputs,
     saved: HashMap<Arc<str>, Slot>,
     attempts: HashMap<LaneId, Live>,
+    /// Suspects that execute alone.
+    isolated: HashMap<LaneId, OwnedSemaphorePermit>,
     mailbox: UnboundedReceiver<Mail>,
     sender: UnboundedSender<Mail>,
     /// Inbox rows that were heard.
@@ -100,6 +107,9 @@ struct Live {
     is_blocking: bool,
 }
 
+/// How long a suspect executes alone before the next one may start. Longer would let one slow step hold up all
+/// other suspects; shorter would let a slow killer hide among them.
+const PROBATION: Duration = Duration::from_secs(60);
 /// How many mails are taken before the commands are carried out.
 const MAILS: usize = 1024;
 
@@ -114,6 +124,7 @@ impl RunLoop {
             outputs,
             saved: HashMap::new(),
             attempts: HashMap::new(),
+            isolated: HashMap::new(),
             mailbox,
             sender,
             heard: Vec::new(),
@@ -199,6 +210,11 @@ impl RunLoop {
             Mail::Committed { fate: Err(lost), .. } => self.lost(&lost),
             Mail::Deferred(lane, until) => self.apply(Event::Deferred { lane, until }),
             Mail::Undeferred(lane) => self.apply(Event::Undeferred(lane)),
+            Mail::Isolated(lane, isolation) => {
+                self.isolated.insert(lane, isolation);
+                self.apply(Event::Isolated(lane));
+            }
+            Mail::Trusted(lane) => drop(self.isolated.remove(&lane)),
             Mail::Inbox(row) => self.hear(row),
             Mail::Halt => self.apply(Event::Halt),
             Mail::GiveUp => {
@@ -234,6 +250,7 @@ impl RunLoop {
     }
 
     fn attempt_ended(&mut self, lane: LaneId, started_at: Time, outcome: Option<Result<Done, Failure>>) {
+        self.isolated.remove(&lane);
         if let Some(live) = self.attempts.remove(&lane)
             && let Some(saved) = live.cx.inner().saved.lock().take()
         {
@@ -312,6 +329,7 @@ impl RunLoop {
                     return self.lost(&Lost::Fenced);
                 }
                 Command::Start(attempt) => self.start(attempt),
+                Command::Isolate(lane) => self.isolate(lane),
                 Command::Stop(lane) => self.stop(lane),
                 Command::End(verdict) => return self.end(steps, verdict),
             }
@@ -447,6 +465,21 @@ impl RunLoop {
     /// The result of a completed task: an array of all instances' results, for a `for_each`.
     fn result_of(&mut self, task: TaskIx) -> Option<Slot> {
         self.outputs.result(task, &self.run)
+    }
+
+    /// Waits until no other suspect of this node executes. A suspect that lives for a while makes room for
+    /// the next.
+    fn isolate(&self, lane: LaneId) {
+        let (isolation, sender) = (Arc::clone(&self.node.isolation), self.sender.clone());
+        self.node.user.spawn(async move {
+            // The semaphore is never closed.
+            let Ok(alone) = isolation.acquire_owned().await else { return };
+            // A run that is over needs no isolation.
+            if sender.send(Mail::Isolated(lane, alone)).is_ok() {
+                tokio::time::sleep(PROBATION).await;
+                sender.send(Mail::Trusted(lane)).ok();
+            }
+        });
     }
 
     fn stop(&mut self, lane: LaneId) {

@@ -6,8 +6,12 @@ use tokio::sync::oneshot;
 use windlass_core::{Failure, Plan, RunId, RunState, Skip, StepKind, TaskState, TaskView, Time, Verdict};
 use windlass_store::{Place, RunImage, Wait};
 
-use crate::{Client, Error, handle::verdict_of, run_loop::{Described, Mail},
-    take_up};
+use crate::{
+    Client, Error,
+    handle::verdict_of,
+    run_loop::{Described, Mail},
+    take_up,
+};
 
 /// Where a run stands.
 #[derive(Clone, Debug)]
@@ -117,7 +121,8 @@ pub(crate) async fn of(client: &Client, image: RunImage) -> Result<RunStatus, Er
         Err(Error::UnknownWorkflow { .. }) => Vec::new(),
         Err(error) => return Err(error),
     };
-    let mut tasks: Vec<TaskStatus> = views.into_iter().map(|(view, progress)| TaskStatus::new(view, progress)).collect();
+    let mut tasks: Vec<TaskStatus> =
+        views.into_iter().map(|(view, progress)| TaskStatus::new(view, progress)).collect();
     for row in &image.steps {
         let task = row.name.split_once('[').map_or(&*row.name, |(task, _)| task);
         if let Some(status) = tasks.iter_mut().find(|status| &*status.name == task) {

@@ -80,7 +80,11 @@ mod modest {
 async fn code_that_never_yields_is_reported_by_name_and_loses_nothing() -> Result<()> {
     let hog = Arc::new(Hog::default());
     let _let_go = LetGo(Arc::clone(&hog));
-    let engine = Engine::open("sqlite::memory:").shared(Arc::clone(&hog)).workflow(greedy::workflow()).launch().await?;
+    let engine = Engine::open("sqlite::memory:")
+        .shared(Arc::clone(&hog))
+        .workflow(greedy::workflow())
+        .launch()
+        .await?;
     let run = engine.start(greedy::workflow(), ()).await?;
     eventually("the report", || !engine.overdue().is_empty()).await;
     let overdue = engine.overdue().remove(0);
@@ -134,7 +138,8 @@ async fn a_run_whose_blocking_code_still_runs_is_not_handed_over() -> Result<()>
     }
     let hog = Arc::new(Hog::default());
     let _let_go = LetGo(Arc::clone(&hog));
-    let launch = || Engine::open(url.clone()).shared(Arc::clone(&hog)).workflow(stubborn::workflow()).launch();
+    let launch =
+        || Engine::open(url.clone()).shared(Arc::clone(&hog)).workflow(stubborn::workflow()).launch();
     let engine = launch().await?;
     let run = engine.start(stubborn::workflow(), ()).await?;
     eventually("the start", || hog.entered.load(Ordering::SeqCst)).await;

@@ -1,6 +1,6 @@
 //! The macros of Windlass. Use them through the `windlass` crate, which documents them with examples.
 //!
-//! A macro reads the author's code into plain data ([`TaskFn`](task::TaskFn), the rule, the options), checks all
+//! A macro reads the author's code into plain data (a `TaskFn`, its rule, its options), checks all
 //! of it, and then emits either calls into `windlass::__macro` or every complaint at once. The author's code is
 //! emitted in both cases, so that an editor keeps working while a workflow is being written.
 
@@ -10,6 +10,7 @@ mod duration;
 mod emit;
 mod fingerprint;
 mod graph;
+mod json;
 mod lab_test;
 mod options;
 mod parameter;

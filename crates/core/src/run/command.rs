@@ -53,6 +53,8 @@ pub enum Event {
     },
     /// A deferred attempt goes on.
     Undeferred(LaneId),
+    /// A suspect may start: no other suspect of this node executes.
+    Isolated(LaneId),
     /// Somebody wants something of the run.
     Order(Order),
     /// The node wants to give the run up: nothing new may start.
@@ -108,6 +110,9 @@ pub enum Command {
     },
     /// Start an attempt.
     Start(Attempt),
+    /// Let this lane start when no other suspect executes: it was executing when its process died, and if it
+    /// kills the next one too, nobody else should be blamed. Answered with [`Event::Isolated`].
+    Isolate(LaneId),
     /// Stop a running attempt: tell it, give it its grace, then drop it.
     Stop(LaneId),
     /// End the run, together with the records that were asked for before.

@@ -1,6 +1,11 @@
 //! Taking a run up: from nothing, or from its records.
 
-use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 use serde_json::{Map, Value};
 
@@ -132,6 +137,8 @@ impl Run {
             considered: Default::default(),
             ready: Default::default(),
             gate: Default::default(),
+            suspects: Default::default(),
+            isolating: Default::default(),
             backoffs: Default::default(),
             asked: 0,
             durable: 0,
@@ -149,7 +156,11 @@ impl Run {
             run.restore(*generation, step)?;
         }
         run.link();
-        if let Some(verdict) = run.poison(&seed.steps, seed.max_recoveries) {
+        let deaths = run.deaths(&seed.steps);
+        run.suspects = deaths.keys().filter_map(|step| run.plan.lane(step)).collect();
+        let poison = deaths.into_iter().find(|(_, deaths)| *deaths > seed.max_recoveries);
+        if let Some((step, deaths)) = poison {
+            let verdict = Verdict::Abandoned { step: step.to_owned(), deaths };
             run.closing = Some(verdict);
         } else if definition.on_failure == OnFailure::FailFast
             && definition.indices().any(|at| run.is_fatal(at))
@@ -260,13 +271,13 @@ impl Run {
         self.tasks[at.get()].outcome = Some(kind);
     }
 
-    /// Whether a step killed its process once too often.
+    /// The steps that were executing when the last life ended, and in how many deaths in a row.
     ///
     /// After a recovery every start is recorded with the number of recoveries before it, so the records tell
     /// what was executing when a life ended. What counts are deaths in a row: a step that ended in between
     /// shows that the run can live, and the count begins again.
-    fn poison(&self, steps: &[(u32, Step)], max_recoveries: u32) -> Option<Verdict> {
-        let last = self.epoch.checked_sub(1)?;
+    fn deaths<'s>(&self, steps: &'s [(u32, Step)]) -> BTreeMap<&'s str, u32> {
+        let Some(last) = self.epoch.checked_sub(1) else { return BTreeMap::new() };
         let mine =
             || steps.iter().filter(|(generation, _)| *generation == self.generation).map(|(_, step)| step);
         let ends = || mine().filter(|step| step.kind != StepKind::Started);
@@ -277,12 +288,11 @@ impl Run {
             .map(|step| (&*step.name, step.epoch))
             .collect();
         let suspects = executing.iter().filter(|(_, life)| *life == last).map(|(name, _)| *name);
-        suspects.into_iter().find_map(|name| {
-            let in_a_row =
-                (fresh_from..=last).rev().take_while(|life| executing.contains(&(name, *life))).count();
-            let deaths = u32::try_from(in_a_row).unwrap_or(u32::MAX);
-            (deaths > max_recoveries).then(|| Verdict::Abandoned { step: name.to_owned(), deaths })
-        })
+        let in_a_row = |name| {
+            let lives = (fresh_from..=last).rev().take_while(|life| executing.contains(&(name, *life)));
+            u32::try_from(lives.count()).unwrap_or(u32::MAX)
+        };
+        suspects.map(|name| (name, in_a_row(name))).filter(|(_, deaths)| *deaths > 0).collect()
     }
 }
 

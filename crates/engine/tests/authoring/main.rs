@@ -6,6 +6,8 @@ mod compile_errors;
 mod composed;
 mod dynamic;
 mod hygiene;
+#[cfg(feature = "testing")]
+mod laboratory;
 mod typed;
 
 use serde::{Serialize, de::DeserializeOwned};

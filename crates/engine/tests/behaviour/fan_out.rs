@@ -89,7 +89,8 @@ async fn when_one_has_failed_the_others_finish_and_retry_runs_only_the_failed(la
 async fn a_crash_in_the_middle_repeats_no_recorded_instance(lab: Lab) -> Result<()> {
     let boundaries = lab
         .crash_everywhere(|engine| async move {
-            let engine = engine.resource(Arc::new(Crowd::default())).workflow(squares::workflow()).launch().await?;
+            let engine =
+                engine.resource(Arc::new(Crowd::default())).workflow(squares::workflow()).launch().await?;
             let run = engine.start(squares::workflow(), 4).key("four").await?;
             assert_eq!(run.await?, 14);
             Ok::<_, Failure>(())
@@ -117,7 +118,8 @@ async fn allowed_failures_are_handed_on_as_outcomes(lab: Lab) -> Result<()> {
 
         #[task]
         pub async fn count(check: &[Outcome<u32>]) -> Result<(usize, Vec<String>)> {
-            let failures = check.iter().filter_map(|outcome| outcome.failure().map(|f| f.message.to_string()));
+            let failures =
+                check.iter().filter_map(|outcome| outcome.failure().map(|f| f.message.to_string()));
             let failures: Vec<String> = failures.collect();
             Ok((check.len(), failures))
         }

@@ -46,7 +46,8 @@ async fn every_problem_of_a_launch_is_listed_at_once(lab: Lab) {
         .await
         .unwrap_err()
         .to_string();
-    for part in ["`needy` is registered 2 times", "Database", "`read`", "lease", "`empty`", "SURELY_NOT_SET"] {
+    for part in ["`needy` is registered 2 times", "Database", "`read`", "lease", "`empty`", "SURELY_NOT_SET"]
+    {
         assert!(error.contains(part), "{part} is missing from:\n{error}");
     }
 }

@@ -15,7 +15,11 @@ mod slow {
     }
 }
 
-async fn outcome<I, O>(lab: &Lab, workflow: Workflow<I, O>, input: I) -> Result<(windlass::Error, windlass::RunStatus)>
+async fn outcome<I, O>(
+    lab: &Lab,
+    workflow: Workflow<I, O>,
+    input: I,
+) -> Result<(windlass::Error, windlass::RunStatus)>
 where
     I: serde::Serialize + Send + Sync + 'static,
     O: serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
@@ -91,7 +95,10 @@ async fn a_run_that_takes_too_long_fails_with_what_was_unfinished(lab: Lab) -> R
     let engine = lab.engine().workflow(slow::workflow()).launch().await?;
     let run = engine.start(slow::workflow(), 9).timeout(Duration::from_secs(5)).await?;
     let windlass::Error::Run(error) = run.await.unwrap_err() else { panic!("a run error") };
-    assert_eq!(error.verdict, Verdict::TimedOut { after: Duration::from_secs(5), unfinished: vec!["sleepy".into()] });
+    assert_eq!(
+        error.verdict,
+        Verdict::TimedOut { after: Duration::from_secs(5), unfinished: vec!["sleepy".into()] }
+    );
     Ok(())
 }
 
@@ -172,7 +179,10 @@ async fn a_payload_over_the_limit_names_itself_and_the_way_out(lab: Lab) -> Resu
     let engine = lab.engine().payload_limit(2000).workflow(large::workflow()).launch().await?;
     let error = engine.start(large::workflow(), "x".repeat(3000)).await.unwrap_err();
     assert_eq!(error.code(), "payload_too_large");
-    assert!(error.to_string().contains("the input") && error.to_string().contains("payload_limit"), "{error}");
+    assert!(
+        error.to_string().contains("the input") && error.to_string().contains("payload_limit"),
+        "{error}"
+    );
     let mut run = engine.start(large::workflow(), "four".to_owned()).await?;
     let error = (&mut run).await.unwrap_err();
     assert!(error.to_string().contains("the result of `blow`"), "{error}");

@@ -67,7 +67,9 @@ async fn a_pending_run_that_is_cancelled_never_starts(lab: Lab) -> Result<()> {
 }
 
 #[windlass::test]
-async fn a_running_run_that_is_cancelled_lets_its_attempt_tidy_up_and_starts_nothing_more(lab: Lab) -> Result<()> {
+async fn a_running_run_that_is_cancelled_lets_its_attempt_tidy_up_and_starts_nothing_more(
+    lab: Lab,
+) -> Result<()> {
     let gate = Arc::new(Gate::default());
     let engine = launch(&lab, &gate).await?;
     let mut run = engine.start(gated::workflow(), ()).await?;

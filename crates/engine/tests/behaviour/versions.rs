@@ -86,7 +86,9 @@ async fn a_time_limit_ends_a_blocked_run(lab: Lab) -> Result<()> {
 }
 
 #[windlass::test]
-async fn a_step_that_kills_its_process_again_and_again_is_abandoned_and_its_neighbour_is_not(lab: Lab) -> Result<()> {
+async fn a_step_that_kills_its_process_again_and_again_is_abandoned_and_its_neighbour_is_not(
+    lab: Lab,
+) -> Result<()> {
     #[workflow]
     mod deadly {
         use super::*;
@@ -101,7 +103,8 @@ async fn a_step_that_kills_its_process_again_and_again_is_abandoned_and_its_neig
         }
     }
     let lethal = Arc::new(tokio::sync::Notify::new());
-    let launch = || lab.engine().max_recoveries(2).resource(Arc::clone(&lethal)).workflow(deadly::workflow()).launch();
+    let launch =
+        || lab.engine().max_recoveries(2).resource(Arc::clone(&lethal)).workflow(deadly::workflow()).launch();
     let engine = launch().await?;
     let poison = engine.start(deadly::workflow(), true).await?.id();
     let neighbour = engine.start(deadly::workflow(), false).await?.id();

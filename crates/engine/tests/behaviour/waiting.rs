@@ -120,7 +120,10 @@ async fn a_delayed_run_begins_when_it_is_due_and_not_before(lab: Lab) -> Result<
     let run = engine.start(picnic::workflow(), ()).delay(Duration::from_secs(14 * 24 * 3600)).await?;
     run.await?;
     let took = lab.now().since(begun);
-    assert!(took >= Duration::from_secs(14 * 24 * 3600) && took < Duration::from_secs(14 * 24 * 3600 + 1), "{took:?}");
+    assert!(
+        took >= Duration::from_secs(14 * 24 * 3600) && took < Duration::from_secs(14 * 24 * 3600 + 1),
+        "{took:?}"
+    );
     Ok(())
 }
 

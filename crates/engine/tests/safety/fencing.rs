@@ -69,7 +69,8 @@ async fn a_park_sent_twice_does_not_take_the_run_from_its_next_owner() {
     falls.cancel();
     eventually("the run is parked", PATIENCE, || fates.lock().len() == 1);
 
-    let second = stage.engine("second", room.store().await, &falls_later).launch().await.expect("it launches");
+    let second =
+        stage.engine("second", room.store().await, &falls_later).launch().await.expect("it launches");
     second.run(&stage.workflow(), id).resume().await.expect("the run is resumed");
     eventually("the next owner goes on", PATIENCE, || stage.when("second", "second", What::Began).is_some());
     let store = room.store().await;
@@ -130,14 +131,17 @@ async fn a_fenced_node_commits_nothing_and_starts_afresh_without_fencing_its_suc
     let before = before.launch().await.expect("it launches");
     let run = before.start(stage.workflow(), 0).await.expect("the run starts");
     falls.cancel();
-    eventually("the run is about to end", PATIENCE, || stage.when("before", "second", What::Returned).is_some());
+    eventually("the run is about to end", PATIENCE, || {
+        stage.when("before", "second", What::Returned).is_some()
+    });
 
     let after = stage.engine("after", room.store().await, &falls).name("web");
     let after = after.launch().await.expect("it launches");
     let named = |nodes: Vec<windlass_store::NodeRow>| {
         nodes.into_iter().find(|node| node.name.as_deref() == Some("web") && !node.dead).map(|node| node.id)
     };
-    let successor = named(after.nodes().await.expect("nodes can be listed")).expect("the successor has the name");
+    let successor =
+        named(after.nodes().await.expect("nodes can be listed")).expect("the successor has the name");
     late.cancel();
     eventually("the late commit is refused", PATIENCE, || fenced.load(Ordering::SeqCst));
     assert_eq!(after.run(&stage.workflow(), run.id()).await.expect("the run completes"), 1);

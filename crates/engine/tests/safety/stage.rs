@@ -64,7 +64,12 @@ impl Stage {
     }
 
     /// An engine on this store, with fast heartbeats. Attempts return when the curtain falls.
-    pub fn engine(&self, name: &'static str, store: Arc<dyn Store>, curtain: &CancellationToken) -> EngineBuilder {
+    pub fn engine(
+        &self,
+        name: &'static str,
+        store: Arc<dyn Store>,
+        curtain: &CancellationToken,
+    ) -> EngineBuilder {
         Engine::over(store)
             .workflow(self.workflow())
             .resource(House { name, curtain: curtain.clone() })
@@ -80,7 +85,10 @@ impl Stage {
     /// When this first happened.
     pub fn when(&self, by: &str, step: &str, what: What) -> Option<Instant> {
         let scenes = self.scenes.lock();
-        scenes.iter().find(|scene| scene.by == by && scene.step == step && scene.what == what).map(|scene| scene.at)
+        scenes
+            .iter()
+            .find(|scene| scene.by == by && scene.step == step && scene.what == what)
+            .map(|scene| scene.at)
     }
 }
 

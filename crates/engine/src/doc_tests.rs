@@ -1,0 +1,26 @@
+//! The Rust blocks of the README and of the pages under `docs/`, run as doc tests.
+
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
+#[doc = include_str!("../../../docs/tasks.md")]
+struct Tasks;
+
+#[doc = include_str!("../../../docs/rules.md")]
+struct Rules;
+
+#[doc = include_str!("../../../docs/for-each.md")]
+struct ForEach;
+
+#[doc = include_str!("../../../docs/starting.md")]
+struct Starting;
+
+#[doc = include_str!("../../../docs/queues.md")]
+struct Queues;
+
+#[cfg(feature = "testing")]
+#[doc = include_str!("../../../docs/testing.md")]
+struct Testing;
+
+#[doc = include_str!("../../../docs/payloads.md")]
+struct Payloads;
