@@ -13,7 +13,7 @@ mod view;
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -37,6 +37,7 @@ pub struct Plan {
     /// Who waits for whom.
     pub graph: Graph,
     by_name: HashMap<Arc<str>, TaskIx>,
+    handed_out: HashSet<TaskIx>,
 }
 
 impl Plan {
@@ -45,7 +46,16 @@ impl Plan {
     pub fn new(definition: Arc<Definition>) -> Self {
         let graph = Graph::of(&definition);
         let by_name = definition.indices().map(|at| (Arc::clone(&definition.task(at).name), at)).collect();
-        Self { definition, graph, by_name }
+        let handed_out = definition.tasks.iter().filter_map(|task| Some(task.for_each?.over)).collect();
+        Self { definition, graph, by_name, handed_out }
+    }
+
+    /// Whether a `for_each` hands out the elements of this lane's result, so that they have to be counted.
+    ///
+    /// The elements of a `for_each` are its instances' results, which are counted already.
+    #[must_use]
+    pub fn hands_out(&self, lane: LaneId) -> bool {
+        lane.item.is_none() && self.handed_out.contains(&lane.task)
     }
 
     /// The lane that a step's name stands for.

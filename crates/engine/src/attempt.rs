@@ -63,7 +63,7 @@ pub(crate) struct Link {
 impl Link {
     /// Keeps a value for the next attempt.
     pub(crate) async fn save(&self, step: Arc<str>, json: Bytes) -> Result<(), Failure> {
-        let value = self.node.hub.keep(&format!("what `{step}` saves"), json).map_err(Failure::from)?;
+        let value = self.node.hub.keep(format_args!("what `{step}` saves"), json).map_err(Failure::from)?;
         let (sender, fate) = oneshot::channel();
         let act = Act::Save { claim: self.claim, step, value };
         // An attempt that was dropped meanwhile does not want to know.

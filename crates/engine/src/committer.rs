@@ -50,6 +50,8 @@ struct Entry {
     reply: Reply,
     /// The node that the unit speaks for: set for units that carry a claim.
     speaks_for: Option<NodeId>,
+    /// The node that would hold the run that a start makes.
+    holder: Option<NodeId>,
     _turn: Option<OwnedSemaphorePermit>,
 }
 
@@ -82,14 +84,14 @@ impl Committer {
 
     /// Hands in a unit that speaks for a node's claim.
     pub(crate) fn submit(&self, node: NodeId, unit: Unit, reply: Reply) {
-        self.push(Entry { unit, reply, speaks_for: Some(node), _turn: None });
+        self.push(Entry { unit, reply, speaks_for: Some(node), holder: None, _turn: None });
     }
 
     /// Hands in a unit for a caller, who waits when too many wait already. It is written even if the caller
-    /// goes away.
-    pub(crate) async fn submit_for_caller(&self, unit: Unit, reply: Reply) {
+    /// goes away. `holder` is the node that would hold the run, for a start that asks for that.
+    pub(crate) async fn submit_for_caller(&self, unit: Unit, holder: Option<NodeId>, reply: Reply) {
         let turn = Arc::clone(&self.callers).acquire_owned().await.ok();
-        self.push(Entry { unit, reply, speaks_for: None, _turn: turn });
+        self.push(Entry { unit, reply, speaks_for: None, holder, _turn: turn });
     }
 
     /// Writes one unit for a caller and waits for its fate.
@@ -97,7 +99,7 @@ impl Committer {
         let (sender, fate) = oneshot::channel();
         // A caller who went away does not want to know.
         let reply: Reply = Box::new(move |fate| drop(sender.send(fate)));
-        self.submit_for_caller(Unit { run, act }, reply).await;
+        self.submit_for_caller(Unit { run, act }, None, reply).await;
         match fate.await {
             Ok(Ok(written)) => Ok(Ok(written)),
             Ok(Err(Lost::Refused(refusal))) => Ok(Err(refusal)),
@@ -170,7 +172,12 @@ impl Committer {
         let (batch, stale): (Vec<Entry>, Vec<Entry>) =
             batch.into_iter().partition(|entry| entry.speaks_for.is_none() || entry.speaks_for == node);
         fail(stale, &Lost::Fenced);
-        let (units, replies) = unzip(batch);
+        let (mut units, replies) = unzip(batch);
+        for (unit, replier) in units.iter_mut().zip(&replies) {
+            if replier.holder != node {
+                give_to_anyone(unit);
+            }
+        }
         let units = Arc::new(units);
         let mut pause = Duration::from_millis(10);
         loop {
@@ -235,30 +242,36 @@ impl Committer {
 struct Replier {
     reply: Reply,
     speaks_for: Option<NodeId>,
+    holder: Option<NodeId>,
     turn: Option<OwnedSemaphorePermit>,
 }
 
 fn unzip(batch: Vec<Entry>) -> (Vec<Unit>, Vec<Replier>) {
     let split = |entry: Entry| {
-        (entry.unit, Replier { reply: entry.reply, speaks_for: entry.speaks_for, turn: entry._turn })
+        let Entry { unit, reply, speaks_for, holder, _turn: turn } = entry;
+        (unit, Replier { reply, speaks_for, holder, turn })
     };
     batch.into_iter().map(split).unzip()
 }
 
+/// A run that is not started by the node that would hold it is pending for anyone.
+fn give_to_anyone(unit: &mut Unit) {
+    if let Act::Start(new) = &mut unit.act {
+        new.owner = None;
+    }
+}
+
 /// What is left of a batch whose node was fenced: what spoke for its claims is lost, and what callers asked
-/// for is sent again with the same ids. A start is then pending for anyone.
+/// for is sent again with the same ids.
 fn for_next_identity(units: Arc<Vec<Unit>>, replies: Vec<Replier>) -> Vec<Entry> {
     let units = Arc::try_unwrap(units).unwrap_or_else(|shared| shared.to_vec());
     let mut again = Vec::new();
-    for (mut unit, Replier { reply, speaks_for, turn }) in units.into_iter().zip(replies) {
+    for (unit, Replier { reply, speaks_for, holder, turn }) in units.into_iter().zip(replies) {
         if speaks_for.is_some() {
             reply(Err(Lost::Fenced));
             continue;
         }
-        if let Act::Start(new) = &mut unit.act {
-            new.owner = None;
-        }
-        again.push(Entry { unit, reply, speaks_for, _turn: turn });
+        again.push(Entry { unit, reply, speaks_for, holder, _turn: turn });
     }
     again
 }

@@ -65,17 +65,18 @@ impl Heart {
             probed: now,
             stuck: false,
         };
-        heart.join().await?;
+        let name = heart.node.options.name.clone();
+        heart.join(name).await?;
         heart.beat().await?;
         Ok(heart)
     }
 
-    async fn join(&mut self) -> Result<(), Error> {
+    async fn join(&mut self, name: Option<String>) -> Result<(), Error> {
         let options = &self.node.options;
         let id = NodeId::new();
         let new = NewNode {
             id,
-            name: options.name.clone(),
+            name: name.clone(),
             version: options.version.clone(),
             queues: options.queues.keys().map(ToString::to_string).collect(),
             stale_after: options.stale_after,
@@ -89,7 +90,7 @@ impl Heart {
         self.last_view = None;
         self.id = Some(id);
         self.node.hub.identity.assume(id);
-        tracing::info!(node = %id, name = self.node.options.name.as_deref(), "the engine joined");
+        tracing::info!(node = %id, name, "the engine joined");
         if !joined.fenced.is_empty() {
             tracing::info!(predecessors = joined.fenced.len(), "predecessors of the same name were fenced");
         }
@@ -248,10 +249,11 @@ impl Heart {
         self.node.tell_all(|| Mail::Vanish);
         self.wait_for_silence().await;
         self.node.forget_all();
+        let old = self.id;
         self.part().await;
         let mut pause = Duration::from_millis(50);
         while !self.node.hub.closed.is_cancelled() {
-            match self.join().await {
+            match self.join_again(old).await {
                 Ok(()) => {
                     self.next_beat = Instant::now();
                     self.node.claim.notify_one();
@@ -265,6 +267,21 @@ impl Heart {
             }
             pause = (pause * 2).min(Duration::from_secs(2));
         }
+    }
+
+    /// Joins under the instance's name, unless a successor has it: a new boot fences its predecessor, and not
+    /// the other way round.
+    async fn join_again(&mut self, old: Option<NodeId>) -> Result<(), Error> {
+        let mut name = self.node.options.name.clone();
+        if name.is_some() {
+            let nodes = self.node.hub.store.nodes().await?;
+            let successor = nodes.iter().find(|node| !node.dead && Some(node.id) != old && node.name == name);
+            if let Some(successor) = successor {
+                tracing::warn!(name, pid = successor.pid, "another process has taken this one's name; it goes on without");
+                name = None;
+            }
+        }
+        self.join(name).await
     }
 
     /// Gives back what the old name still holds, if it was not declared dead: nobody needs to wait for it.

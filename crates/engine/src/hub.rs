@@ -1,6 +1,7 @@
 //! The way to the store, shared by whoever uses it in this process.
 
 use std::{
+    fmt,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -69,12 +70,12 @@ impl Hub {
     }
 
     /// What the store keeps for this JSON.
-    pub(crate) fn keep(&self, what: &str, json: Bytes) -> Result<Bytes, Error> {
+    pub(crate) fn keep(&self, what: fmt::Arguments<'_>, json: Bytes) -> Result<Bytes, Error> {
         let (size, limit) = (json.len(), self.payload_limit);
         if size > limit {
-            return Err(Error::PayloadTooLarge { what: what.to_owned(), size, limit });
+            return Err(Error::PayloadTooLarge { what: what.to_string(), size, limit });
         }
-        self.codec.encode(json).map_err(|why| Error::Encode { what: what.to_owned(), why: why.to_string() })
+        self.codec.encode(json).map_err(|why| Error::Encode { what: what.to_string(), why: why.to_string() })
     }
 
     /// The JSON that the store kept.

@@ -161,8 +161,14 @@ impl RunLoop {
     }
 
     pub(crate) async fn run(mut self) {
+        // From here on the node tells its runs of such changes; this one may have been too late to hear.
+        if self.node.id() != Some(self.subject.holder) {
+            self.vanish();
+        } else if self.node.stopping.is_cancelled() {
+            self.apply(Event::Halt);
+        }
         self.apply(Event::Begin);
-        loop {
+        while !self.over {
             self.carry_out();
             self.rest();
             if self.over {
@@ -274,11 +280,9 @@ impl RunLoop {
     fn complete(&mut self, lane: LaneId, done: Done) -> Result<Ended, Failure> {
         let plan = self.run.plan();
         let name = &plan.definition.task(lane.task).name;
-        let kept = self.node.hub.keep(&format!("the result of `{name}`"), done.output.bytes().clone());
+        let kept = self.node.hub.keep(format_args!("the result of `{name}`"), done.output.bytes().clone());
         let kept = kept.map_err(|error| Failure::permanent(Failure::from(error)))?;
-        let handed_out =
-            plan.definition.tasks.iter().any(|task| task.for_each.is_some_and(|f| f.over == lane.task));
-        let items = if handed_out { Some(count_items(name, done.output.bytes())?) } else { None };
+        let items = if plan.hands_out(lane) { Some(count_items(name, done.output.bytes())?) } else { None };
         self.outputs.set(lane, done.output, kept);
         Ok(Ended::Completed { changes: done.changes, items })
     }

@@ -13,7 +13,9 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 use windlass_core::{ClaimId, Failure, NodeId, RunId, Seed, Time, nearest};
-use windlass_store::{Act, KeyConflict, KeyLife, NewKey, NewRun, Owner, Refusal, StoreError, Unit, Written};
+use windlass_store::{
+    Act, KeyConflict, KeyLife, NewKey, NewRun, Owner, Place, Refusal, RunImage, StoreError, Unit, Written,
+};
 
 use crate::{
     AnyWorkflow, Client, Error, Run, Slot,
@@ -22,6 +24,7 @@ use crate::{
     node::{Node, Registered},
     options::DEFAULT_QUEUE,
     run_loop::{RunLoop, Subject},
+    take_up::take_up,
 };
 
 /// How many runs one transaction of a bulk start writes.
@@ -237,11 +240,14 @@ async fn submit(client: &Client, run: RunId, request: Request) -> Result<oneshot
         context: object(request.settings.context)?,
         timeout: new.timeout,
     };
+    let holder = seat.as_ref().map(|seat| seat.holder);
     let (sender, fate) = oneshot::channel();
     let local = client.node.clone();
     let reply: Reply = Box::new(move |fate| {
         match (seat, &fate) {
             (Some(seat), Ok(Written::Started { at, owned: true })) => seat.occupy(subject, *at),
+            // It was sent twice, and the first answer got lost: what that said is read back.
+            (Some(seat), Ok(Written::Existing { run: existing })) if *existing == run => seat.read_back(run),
             // Not ours to run directly: whatever room was reserved is given back.
             (seat, Ok(Written::Started { .. })) => {
                 drop(seat);
@@ -254,7 +260,7 @@ async fn submit(client: &Client, run: RunId, request: Request) -> Result<oneshot
         // Whoever stopped waiting does not want to know.
         drop(sender.send(fate));
     });
-    hub.committer.submit_for_caller(Unit { run, act: Act::Start(Box::new(new)) }, reply).await;
+    hub.committer.submit_for_caller(Unit { run, act: Act::Start(Box::new(new)) }, holder, reply).await;
     Ok(fate)
 }
 
@@ -293,7 +299,7 @@ fn new_run(
         map => {
             let encode =
                 |why: serde_json::Error| Error::Encode { what: "the context".into(), why: why.to_string() };
-            Some(hub.keep("the context", serde_json::to_vec(&map).map_err(encode)?.into())?)
+            Some(hub.keep(format_args!("the context"), serde_json::to_vec(&map).map_err(encode)?.into())?)
         }
     };
     let key = settings.key.as_ref().map(|key| NewKey {
@@ -308,7 +314,7 @@ fn new_run(
         priority,
         delay: settings.delay,
         timeout: settings.timeout.or(timeout),
-        input: hub.keep("the input", input.bytes().clone())?,
+        input: hub.keep(format_args!("the input"), input.bytes().clone())?,
         context,
         key,
         tags: settings.tags.clone(),
@@ -370,6 +376,10 @@ impl Seat {
 
     /// Runs the run that has just been committed.
     fn occupy(mut self, new: NewSubject, at: Time) {
+        if self.node.id() != Some(self.holder) {
+            // It was committed under the name that this process has taken since.
+            return self.read_back(new.run);
+        }
         self.taken = true;
         let node = Arc::clone(&self.node);
         let seed = Seed {
@@ -396,6 +406,49 @@ impl Seat {
         match RunLoop::fresh(Arc::clone(&node), subject, seed) {
             Some(run_loop) => drop(node.work.spawn_on(run_loop.run(), &node.user)),
             None => node.unreserve(1),
+        }
+    }
+
+    /// Runs the run if the store says that it is this node's under the seat's claim: who owns a run is never
+    /// assumed.
+    fn read_back(mut self, run: RunId) {
+        let node = Arc::clone(&self.node);
+        let reading = async move {
+            let image = match self.load(run).await {
+                Ok(image) => image,
+                Err(error) => {
+                    tracing::error!(%run, %error, "who owns a new run cannot be read back; it waits for this node's end");
+                    return;
+                }
+            };
+            let owner = image.as_ref().and_then(|image| match image.standing.place {
+                Place::Owned { node, claim } if claim == self.claim => Some(node),
+                _ => None,
+            });
+            let node = Arc::clone(&self.node);
+            match (image, owner) {
+                (Some(image), Some(owner)) if node.id() == Some(owner) => {
+                    self.taken = true;
+                    take_up(node, owner, self.claim, image).await;
+                }
+                // Anyone may claim it, this node too.
+                _ => node.claim.notify_one(),
+            }
+        };
+        node.work.spawn_on(reading, &node.user);
+    }
+
+    /// The run with its records, asked for again while the store is out of reach.
+    async fn load(&self, run: RunId) -> Result<Option<RunImage>, StoreError> {
+        let mut pause = Duration::from_millis(10);
+        loop {
+            match self.node.hub.store.load(run).await {
+                Err(error) if error.is_temporary() && !self.node.hub.closed.is_cancelled() => {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(Duration::from_secs(1));
+                }
+                answer => return answer,
+            }
         }
     }
 }

@@ -41,7 +41,6 @@ const HEARTBEAT: Duration = Duration::from_secs(3600);
 ///     }
 /// }
 ///
-/// # #[allow(unused)]
 /// #[windlass::test]
 /// async fn a_failed_greeting_is_tried_again(lab: Lab) -> Result<()> {
 ///     lab.fail("hello", 1..=2, "the line is busy");
@@ -51,6 +50,7 @@ const HEARTBEAT: Duration = Duration::from_secs(3600);
 ///     assert_eq!(lab.attempts("hello"), 3);
 ///     Ok(())
 /// }
+/// # fn main() {}
 /// ```
 #[derive(Clone)]
 pub struct Lab {

@@ -17,6 +17,8 @@ use parking_lot::Mutex;
 pub(crate) struct Turnstile {
     next: File,
     main: File,
+    /// Another handle on *main*, to ask whether anybody has it.
+    probe: File,
     waiting_since: Mutex<Option<Instant>>,
 }
 
@@ -30,19 +32,28 @@ impl Turnstile {
         let open = |name: &str| {
             File::options().create(true).truncate(false).read(true).write(true).open(directory.join(name))
         };
-        Ok(Self { next: open("next")?, main: open("main")?, waiting_since: Mutex::new(None) })
+        Ok(Self {
+            next: open("next")?,
+            main: open("main")?,
+            probe: open("main")?,
+            waiting_since: Mutex::new(None),
+        })
     }
 
     /// Waits for the turn of this process.
     pub(crate) fn pass(&self) -> io::Result<Turn<'_>> {
         self.take(&self.next)?;
-        let taken = self.take(&self.main);
+        let taken = match self.main.try_lock() {
+            Ok(()) => Ok(()),
+            // Whoever waits here keeps the others out too, and must be found if it never goes on.
+            Err(_) => sign(&self.next).and_then(|()| self.take(&self.main)),
+        };
         let released = self.next.unlock();
         *self.waiting_since.lock() = None;
         taken?;
         let turn = Turn(self);
         released?;
-        self.sign()?;
+        sign(&self.main)?;
         Ok(turn)
     }
 
@@ -51,13 +62,17 @@ impl Turnstile {
         self.waiting_since.lock().map(|since| since.elapsed())
     }
 
-    /// The process that has the turn, as it says; the last one that had it when nobody has.
+    /// The process that keeps the others from writing, as it says: the one that has the turn or, when nobody has
+    /// it, the one that stands before it and does not go on.
     pub(crate) fn holder(&self) -> Option<u32> {
-        let mut text = String::new();
-        let mut main = &self.main;
-        main.seek(SeekFrom::Start(0)).ok()?;
-        main.take(16).read_to_string(&mut text).ok()?;
-        text.trim().parse().ok()
+        match self.probe.try_lock() {
+            Ok(()) => {
+                // Whoever is next in line is let in again at once.
+                self.probe.unlock().ok()?;
+                signature(&self.next)
+            }
+            Err(_) => signature(&self.main),
+        }
     }
 
     fn take(&self, lock: &File) -> io::Result<()> {
@@ -74,13 +89,20 @@ impl Turnstile {
             }
         }
     }
+}
 
-    /// Writes the id of this process where those who wait can read it.
-    fn sign(&self) -> io::Result<()> {
-        let mut main = &self.main;
-        main.seek(SeekFrom::Start(0))?;
-        main.write_all(format!("{:<12}", std::process::id()).as_bytes())
-    }
+/// Writes the id of this process where those who wait can read it.
+fn sign(mut lock: &File) -> io::Result<()> {
+    lock.seek(SeekFrom::Start(0))?;
+    lock.write_all(format!("{:<12}", std::process::id()).as_bytes())
+}
+
+/// The process that signed last.
+fn signature(mut lock: &File) -> Option<u32> {
+    let mut text = String::new();
+    lock.seek(SeekFrom::Start(0)).ok()?;
+    lock.take(16).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
 }
 
 impl Drop for Turn<'_> {
@@ -109,6 +131,18 @@ mod tests {
         let turn = mine.pass().unwrap();
         assert_eq!(other.holder(), Some(std::process::id()));
         drop(turn);
+    }
+
+    #[test]
+    fn whoever_stands_before_the_free_turn_and_does_not_go_on_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let (stuck, other) = (Turnstile::open(dir.path()).unwrap(), Turnstile::open(dir.path()).unwrap());
+        std::fs::write(dir.path().join("main"), "1           ").unwrap();
+        stuck.next.lock().unwrap();
+        sign(&stuck.next).unwrap();
+        assert_eq!(other.holder(), Some(std::process::id()));
+        stuck.main.lock().unwrap();
+        assert_eq!(other.holder(), Some(1));
     }
 
     #[test]

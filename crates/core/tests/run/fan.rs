@@ -126,6 +126,8 @@ fn a_for_each_over_a_for_each_runs_once_per_instance() {
     world.complete("each[0]");
     world.complete("each[1]");
     assert_eq!(world.running(), ["nested[0]", "nested[1]"]);
+    let counted = ["list", "each[0]", "nested[0]"].map(|step| world.plan.lane(step).expect("it is there"));
+    assert_eq!(counted.map(|lane| world.plan.hands_out(lane)), [true, false, false]);
 }
 
 #[test]

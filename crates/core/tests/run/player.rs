@@ -31,6 +31,7 @@ pub fn play(shape: Shape, trouble: Trouble) -> World {
     setup.fan_limit = 1 + dice.below(4) as u32;
     setup.max_recoveries = trouble.max_recoveries;
     let mut player = Player { shape, world: World::new(setup), dice };
+    player.world.slow_to_isolate = player.dice.chance(50);
     player.play(trouble);
     player.world
 }
@@ -85,7 +86,10 @@ impl Player {
                 let count = 1 + self.dice.below(most.max(1));
                 self.world.commit(count.min(most));
             }
-            65..=74 => self.time_passes(),
+            65..=74 => {
+                self.world.isolate_all();
+                self.time_passes();
+            }
             75..=78 => self.some_attempt_waits(),
             79..=84 if trouble.crashes => self.world.crash(),
             85..=88 => self.give_up(),
@@ -161,6 +165,8 @@ impl Player {
         if self.world.halted {
             self.stop_everything();
         }
+        self.world.slow_to_isolate = false;
+        self.world.isolate_all();
         self.world.order(Order::Resume);
         let most = 50_000;
         for _ in 0..most {

@@ -64,7 +64,7 @@ fn drive(draft: Draft, changes: impl Fn(usize) -> Changes, items: Option<u32>) -
             match command {
                 Command::Record { step, .. } => records.push(step),
                 Command::Start(attempt) => todo.push_back((attempt.lane, run.context_for(attempt.lane.task))),
-                Command::Stop(_) => panic!("nobody stops anything"),
+                Command::Stop(_) | Command::Isolate(_) => panic!("nothing has happened to the run"),
                 Command::End(verdict) => {
                     assert_eq!(verdict, Verdict::Completed);
                     return (run, records, begun.elapsed());

@@ -19,6 +19,14 @@ pub fn command(world: &World, command: &Command) {
     match command {
         Command::Record { lane, step } => record(world, *lane, step),
         Command::Start(attempt) => start(world, attempt),
+        Command::Isolate(lane) => {
+            let name = world.name_of(*lane);
+            assert!(world.suspects.contains(&name), "{name} is no suspect");
+            assert!(
+                !world.isolating.contains(lane) && !world.isolated.contains(lane),
+                "it was asked already"
+            );
+        }
         Command::Stop(lane) => assert!(world.live.contains_key(lane), "only what executes is stopped"),
         Command::End(verdict) => end(world, verdict),
     }
@@ -63,6 +71,8 @@ fn start(world: &World, attempt: &Attempt) {
     assert!(!is_settled(world, &name), "{name} is recorded, and never starts again");
     assert_eq!(attempt.number, attempts(world, &name) + 1);
     held(world, &name);
+    let has_leave = !world.suspects.contains(&name) || world.isolated.contains(&lane);
+    assert!(has_leave, "{name} was executing when its process died, and starts only with leave");
 
     let facts = facts(world);
     for dependency in &task.dependencies {
@@ -210,6 +220,14 @@ pub fn states(world: &mut World) {
         assert!(leads_to(*before, view.state), "{} went from {before} to {}", view.name, view.state);
     }
     world.states = views.iter().map(|view| view.state).collect();
+}
+
+/// What was executing when the last process died is suspect until something has ended since.
+pub fn suspect(world: &mut World) {
+    let alive = world.durable.iter().any(|(generation, step)| {
+        *generation == world.generation && step.epoch == world.recoveries && step.kind != StepKind::Started
+    });
+    world.suspects = if alive { BTreeSet::new() } else { world.deaths.keys().cloned().collect() };
 }
 
 /// Counts, by the records alone, in how many deaths in a row each step was executing.

@@ -3,7 +3,7 @@
 //! Whatever the run asks for is checked on the way, so every test that uses it tests these promises too.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -68,6 +68,12 @@ pub struct World {
     pub flights: VecDeque<Flight>,
     pub live: BTreeMap<LaneId, Live>,
     pub halted: bool,
+    /// Steps that were executing when the last process died, and lanes that wait for leave to start, or have it.
+    pub suspects: BTreeSet<String>,
+    pub isolating: BTreeSet<LaneId>,
+    pub isolated: BTreeSet<LaneId>,
+    /// Whether leave is given only when a test says so.
+    pub slow_to_isolate: bool,
     pub states: Vec<TaskState>,
     /// How many deaths in a row each step was executing in, by the records alone.
     pub deaths: BTreeMap<String, u32>,
@@ -96,6 +102,10 @@ impl World {
             flights: VecDeque::new(),
             live: BTreeMap::new(),
             halted: false,
+            suspects: BTreeSet::new(),
+            isolating: BTreeSet::new(),
+            isolated: BTreeSet::new(),
+            slow_to_isolate: false,
             deaths: BTreeMap::new(),
             started: Vec::new(),
         };
@@ -137,6 +147,9 @@ impl World {
         self.flights.clear();
         self.live.clear();
         self.halted = false;
+        self.isolating.clear();
+        self.isolated.clear();
+        watch::suspect(self);
         self.states = self.run.tasks().iter().map(|task| task.state).collect();
         for order in self.inbox.clone() {
             self.apply(Event::Order(order));
@@ -182,11 +195,23 @@ impl World {
             match command {
                 Command::Record { step, .. } => self.flights.push_back(Flight::Record(step)),
                 Command::Start(attempt) => self.start(attempt),
+                Command::Isolate(lane) => drop(self.isolating.insert(lane)),
                 Command::Stop(lane) => self.live.get_mut(&lane).expect("it executes").stopped = true,
                 Command::End(verdict) => self.flights.push_back(Flight::End(verdict)),
             }
         }
         watch::states(self);
+        if !self.slow_to_isolate {
+            self.isolate_all();
+        }
+    }
+
+    /// The node lets the suspects start.
+    pub fn isolate_all(&mut self) {
+        while let Some(lane) = self.isolating.pop_first() {
+            self.isolated.insert(lane);
+            self.apply(Event::Isolated(lane));
+        }
     }
 
     fn start(&mut self, attempt: Attempt) {

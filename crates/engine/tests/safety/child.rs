@@ -96,6 +96,11 @@ impl Child {
             .unwrap_or_default()
     }
 
+    /// Freezes the child wherever it is.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
     /// Lets a frozen child go on.
     pub fn thaw(&self) {
         self.signal(Signal::CONT);

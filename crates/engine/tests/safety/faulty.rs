@@ -40,8 +40,6 @@ pub enum Fault {
     None,
     /// It never arrives, and is never answered.
     Silent,
-    /// It does not arrive, and the caller is told so.
-    Refused,
     /// It is done, and the caller is told that it failed.
     AnswerLost,
     /// It is done, and never answered.
@@ -116,7 +114,6 @@ impl Faulty {
         match fault {
             Fault::None => self.go_on(&asked, call, seen),
             Fault::Silent => Box::pin(pending()),
-            Fault::Refused => Box::pin(async move { Err(failed()) }),
             Fault::AnswerLost => {
                 let answer = self.go_on(&asked, call, seen);
                 Box::pin(async move { answer.await.and(Err(failed())) })

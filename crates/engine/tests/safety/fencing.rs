@@ -77,7 +77,8 @@ async fn a_park_sent_twice_does_not_take_the_run_from_its_next_owner() {
     let owner = holder(&*store, id).await;
     again.cancel();
     eventually("the park is sent again", PATIENCE, || fates.lock().len() == 2);
-    assert_eq!(fates.lock()[1], [Err(Refusal::NotYours)]);
+    // The record of the first step is in the same batch, and as late.
+    assert_eq!(fates.lock()[1], [Err(Refusal::NotYours), Err(Refusal::Earlier)]);
     assert_eq!(holder(&*store, id).await, owner, "the run is still its next owner's");
     falls_later.cancel();
     assert_eq!(second.run(&stage.workflow(), id).await.expect("the run completes"), 1);
@@ -145,7 +146,7 @@ async fn a_fenced_node_commits_nothing_and_starts_afresh_without_fencing_its_suc
     late.cancel();
     eventually("the late commit is refused", PATIENCE, || fenced.load(Ordering::SeqCst));
     assert_eq!(after.run(&stage.workflow(), run.id()).await.expect("the run completes"), 1);
-    eventually("the fenced node joins anew", PATIENCE, || joins.load(Ordering::SeqCst) == 2);
+    eventually("the fenced node joins anew", PATIENCE, || joins.load(Ordering::SeqCst) >= 2);
     eventually_async("both are nodes", PATIENCE, || async {
         after.nodes().await.expect("nodes can be listed").iter().filter(|node| !node.dead).count() == 2
     })

@@ -50,3 +50,27 @@ async fn others_go_on_when_the_process_that_is_frozen_in_a_write_is_killed() {
     completes(&room, &waiting.hear("started")).await;
     waiting.stop();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_frozen_while_it_waits_for_its_turn_is_named_and_others_go_on_with_it() {
+    let room = Room::new();
+    let serving = |name| Child::ready(Role::new(name, &room, Part::Serve));
+    let (mut writing, mut stuck, mut waiting) = (serving("writing"), serving("stuck"), serving("waiting"));
+    writing.tell("freeze in a write");
+    writing.wait_until_frozen();
+    stuck.tell("start");
+    let report = format!("process {} holds sqlite://", writing.pid());
+    eventually("the turn is waited for", PATIENCE, || stuck.journal().contains(&report));
+    stuck.freeze();
+    stuck.wait_until_frozen();
+    // Now nobody writes, and yet nobody can.
+    writing.kill();
+    waiting.tell("start");
+    let report = format!("process {} holds sqlite://", stuck.pid());
+    eventually("the one who stands in the way is reported", PATIENCE, || waiting.journal().contains(&report));
+    stuck.thaw();
+    completes(&room, &waiting.hear("started")).await;
+    completes(&room, &stuck.hear("started")).await;
+    waiting.stop();
+    stuck.stop();
+}

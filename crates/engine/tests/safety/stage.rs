@@ -22,7 +22,6 @@ pub struct Scene {
     /// The engine it happened in.
     pub by: &'static str,
     pub step: String,
-    pub attempt: u32,
     pub what: What,
     pub at: Instant,
 }
@@ -75,6 +74,7 @@ impl Stage {
             .resource(House { name, curtain: curtain.clone() })
             .heartbeat(Duration::from_millis(100))
             .stale_after(Duration::from_secs(60))
+            .cancel_grace(Duration::from_millis(50))
             .poll(Duration::from_secs(3600))
     }
 
@@ -97,22 +97,19 @@ struct Player {
     stage: Stage,
     by: &'static str,
     step: String,
-    attempt: u32,
     what: What,
 }
 
 impl Player {
     fn new(stage: &Stage, by: &'static str, cx: &TaskCx) -> Self {
-        let (step, attempt) = (cx.task().to_owned(), cx.attempt());
-        let player = Self { stage: stage.clone(), by, step, attempt, what: What::Dropped };
+        let player = Self { stage: stage.clone(), by, step: cx.task().to_owned(), what: What::Dropped };
         player.note(What::Began);
         player
     }
 
     fn note(&self, what: What) {
         let (step, at) = (self.step.clone(), Instant::now());
-        let scene = Scene { by: self.by, step, attempt: self.attempt, what, at };
-        self.stage.scenes.lock().push(scene);
+        self.stage.scenes.lock().push(Scene { by: self.by, step, what, at });
     }
 }
 
