@@ -346,6 +346,11 @@ impl Terminal {
     }
 
     async fn show(&mut self, run: &Run<usize>, update: Update) -> Result<()> {
+        if let Update::State(RunState::Blocked) = update {
+            let wait = run.status().await?.wait;
+            let why = wait.and_then(|wait| wait.reason).unwrap_or_default();
+            self.line("!", &format!("this code cannot continue the run: {why}; --fresh begins anew"));
+        }
         let Update::Step { name, attempt, kind, started_at, at, failure } = update else { return Ok(()) };
         if self.seen.contains(&(name.to_string(), attempt)) {
             return Ok(());

@@ -31,7 +31,7 @@ mod thumbnails {
         gauge.most.fetch_max(now, Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(5)).await;
         gauge.now.fetch_sub(1, Ordering::SeqCst);
-        if item % 5 == 0 {
+        if item.is_multiple_of(5) {
             return Err(Failure::permanent(format!("picture {item} (element {:?}) is damaged", cx.item())));
         }
         Ok(item * 10)

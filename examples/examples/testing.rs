@@ -37,8 +37,12 @@ mod reminder {
 #[tokio::main]
 async fn main() -> Result<()> {
     // Nobody waits for two weeks here: the tests below do.
-    let said = reminder::remind(Outcome::Cancelled, "ada").await?;
+    let mail = Mail { answered: true };
+    let engine =
+        Engine::open("sqlite::memory:").resource(mail).workflow(reminder::workflow()).launch().await?;
+    let said = engine.start(reminder::workflow(), "ada".to_owned()).await?.await?;
     println!("{said}; `cargo test --example testing` runs the tests");
+    engine.stop().await?;
     Ok(())
 }
 

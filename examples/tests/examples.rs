@@ -129,5 +129,5 @@ fn bulk_starts_finds_retries_and_cancels() {
 
 #[test]
 fn testing_runs_outside_the_laboratory_too() {
-    assert_eq!(run("testing"), "reminded ada; `cargo test --example testing` runs the tests\n");
+    assert_eq!(run("testing"), "thanked ada; `cargo test --example testing` runs the tests\n");
 }

@@ -277,7 +277,11 @@ impl Heart {
             let nodes = self.node.hub.store.nodes().await?;
             let successor = nodes.iter().find(|node| !node.dead && Some(node.id) != old && node.name == name);
             if let Some(successor) = successor {
-                tracing::warn!(name, pid = successor.pid, "another process has taken this one's name; it goes on without");
+                tracing::warn!(
+                    name,
+                    pid = successor.pid,
+                    "another process has taken this one's name; it goes on without"
+                );
                 name = None;
             }
         }

@@ -1,4 +1,47 @@
 //! A durable workflow engine that lives inside your program.
+//!
+//! Write async functions, mark them `#[task]`, and name a task's result as a parameter where you need it. An
+//! [`Engine`] runs them as a graph, tries failed ones again, and records each result before anything depends
+//! on it. When the process dies, the next one goes on where it stopped.
+//!
+//! ```
+//! use windlass::prelude::*;
+//!
+//! #[workflow]
+//! mod hello {
+//!     use super::*;
+//!
+//!     #[task]
+//!     pub async fn greet(input: &str) -> Result<String> {
+//!         Ok(format!("Hello, {input}!"))
+//!     }
+//!
+//!     #[task]
+//!     pub async fn shout(greet: &str) -> Result<String> {
+//!         Ok(greet.to_uppercase())
+//!     }
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<()> {
+//!     let engine = Engine::open("sqlite::memory:").workflow(hello::workflow()).launch().await?;
+//!     let run = engine.start(hello::workflow(), "world".to_owned()).await?;
+//!     assert_eq!(run.await?, "HELLO, WORLD!");
+//!     engine.stop().await?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Begin with [`Engine`], [`Client`], [`Run`], [`Cx`], [`Failure`] and the attributes `#[workflow]` and `#[task]`.
+//! The repository's `docs/` answer questions of operation; its `examples/` answer one question each.
+//!
+//! # Features
+//!
+//! | feature | what it adds | default |
+//! |---|---|---|
+//! | `sqlite` | state in an SQLite file | yes |
+//! | `macros` | `#[workflow]`, `#[task]`, `compose!`, `#[windlass::test]` | yes |
+//! | `testing` | the `Lab`: virtual time, planned failures, crashes | no |
 
 #[doc(hidden)]
 #[path = "macro_support.rs"]

@@ -158,6 +158,16 @@ impl Sqlite {
         let _: Result<(), _> = wait.await;
     }
 
+    /// What the connection that writes does when it commits, as SQLite numbers it: 1 is normal, 2 is full.
+    ///
+    /// # Errors
+    ///
+    /// When the store is closed.
+    #[doc(hidden)]
+    pub async fn synchronous(&self) -> Result<i64, StoreError> {
+        self.write(|desk| Ok(desk.book.conn.pragma_query_value(None, "synchronous", |row| row.get(0))?)).await
+    }
+
     /// Has the writer do something in a transaction.
     fn write<T: Send + 'static>(
         &self,

@@ -39,7 +39,7 @@ impl Watcher {
     /// Watches until the other end of `closed` is dropped.
     pub(crate) fn run(self, closed: &Receiver<()>) {
         let mut told = HashMap::new();
-        let (mut failed, mut reported) = (false, false);
+        let (mut failed, mut reported) = (false, None);
         loop {
             match self.look(&mut told) {
                 Ok(()) => failed = false,
@@ -70,13 +70,12 @@ impl Watcher {
         Ok(())
     }
 
-    /// Says once for each wait that the turn does not come. Answers whether it has been said.
-    fn report(&self, reported: bool) -> bool {
-        let Some(waited) = self.locks.turnstile.waiting().filter(|waited| *waited >= PATIENCE) else {
-            return false;
-        };
-        if !reported {
-            let holder = self.locks.turnstile.holder().unwrap_or_default();
+    /// Says once for each wait, and for each process in the way, that the turn does not come. Answers of which
+    /// process it has been said.
+    fn report(&self, reported: Option<u32>) -> Option<u32> {
+        let waited = self.locks.turnstile.waiting().filter(|waited| *waited >= PATIENCE)?;
+        let holder = self.locks.turnstile.holder().unwrap_or_default();
+        if reported != Some(holder) {
             tracing::warn!(
                 file = self.file,
                 holder,
@@ -86,6 +85,6 @@ impl Watcher {
                 self.file,
             );
         }
-        true
+        Some(holder)
     }
 }

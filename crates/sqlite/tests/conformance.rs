@@ -89,10 +89,10 @@ fn duels(usual: u64) -> u64 {
 
 #[tokio::test]
 async fn a_database_in_memory_agrees_with_the_model() {
-    Duel::default().fight(0..duels(2_000), model, in_memory).await;
+    Duel::default().fight(0..duels(1_000), model, in_memory).await;
 }
 
 #[tokio::test]
 async fn a_file_agrees_with_the_model_when_processes_die() {
-    Duel::default().with_kills().fight(0..duels(300), model, on_file).await;
+    Duel::default().with_kills().fight(0..duels(100), model, on_file).await;
 }

@@ -156,3 +156,15 @@ fn a_failed_attempt_changes_nothing() {
     world.fail("a");
     assert_eq!(world.sees("b"), json!({ "input": 1 }));
 }
+
+#[test]
+fn asking_early_what_a_task_will_see_does_not_settle_it() {
+    let mut world = world([once("other"), once("a"), once("b").after(["a"])]);
+    let b = world.task("b");
+    world.complete_with("other", json!({ "other": 1 }));
+    assert_eq!(json!(*world.run.context_for(b)), json!({ "input": 1 }));
+    world.complete_with("a", json!({ "k": 1 }));
+    assert_eq!(world.sees("b"), json!({ "input": 1, "k": 1 }));
+    world.complete("b");
+    assert_eq!(json!(*world.run.context_for(b)), json!({ "input": 1, "k": 1 }));
+}

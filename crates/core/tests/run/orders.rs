@@ -117,6 +117,7 @@ fn an_attempt_that_fails_while_its_run_is_cancelled_is_not_tried_again() {
     world.fail("a");
     assert_cancelled(&world);
     assert_eq!(world.started, ["a"]);
+    assert_eq!(world.state("a"), TaskState::Failed, "its error is told");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::{Condvar, Mutex};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::{
@@ -18,6 +19,8 @@ use crate::{
 
 /// What a child's line begins with when it is meant for the test.
 pub const MARK: &str = "@";
+/// The order that lets a child out of its trap.
+pub const GO_ON: &str = "go on";
 
 /// This test binary in another process, playing a role. It is killed when this is dropped.
 #[derive(Debug)]
@@ -99,20 +102,23 @@ impl Child {
     /// Freezes the child wherever it is.
     pub fn freeze(&self) {
         self.signal(Signal::STOP);
-    }
-
-    /// Lets a frozen child go on.
-    pub fn thaw(&self) {
-        self.signal(Signal::CONT);
-    }
-
-    /// Waits until the child has frozen itself.
-    #[track_caller]
-    pub fn wait_until_frozen(&self) {
         let flags = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         eventually("the child freezes", PATIENCE, || {
             waitid(WaitId::Pid(self.os_pid()), flags).expect("the child can be asked").is_some()
         });
+    }
+
+    /// Freezes the child in the trap that it was told to set.
+    #[track_caller]
+    pub fn freeze_in_trap(&self) {
+        self.hear("trapped");
+        self.freeze();
+    }
+
+    /// Lets a frozen child go on, out of its trap too.
+    pub fn thaw(&mut self) {
+        self.signal(Signal::CONT);
+        self.tell(GO_ON);
     }
 
     /// Whether the child has ended by itself.
@@ -182,7 +188,20 @@ pub fn kill_me() -> ! {
     }
 }
 
-/// Freezes this process until somebody thaws it.
-pub fn freeze_me() {
-    kill_process(rustix::process::getpid(), Signal::STOP).expect("a process may stop itself");
+/// Set when a process may leave its trap.
+static RELEASED: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+
+/// Keeps this thread where it is, so that the test can freeze the process just here.
+pub fn wait_in_trap() {
+    println!("{MARK}trapped");
+    let mut released = RELEASED.0.lock();
+    while !*released {
+        RELEASED.1.wait(&mut released);
+    }
+}
+
+/// Lets this process out of its trap.
+pub fn leave_trap() {
+    *RELEASED.0.lock() = true;
+    RELEASED.1.notify_all();
 }

@@ -14,10 +14,12 @@ fn scene(room: &Room) -> (Child, Child) {
     let serving = |name| Child::ready(Role::new(name, room, Part::Serve));
     let (mut frozen, mut waiting) = (serving("frozen"), serving("waiting"));
     frozen.tell("freeze in a write");
-    frozen.wait_until_frozen();
+    frozen.freeze_in_trap();
     waiting.tell("start");
     let report = format!("process {} holds sqlite://", frozen.pid());
-    eventually("the holder is reported", PATIENCE, || waiting.journal().contains(&report));
+    eventually("the holder is reported", PATIENCE, || {
+        waiting.journal().contains(&report)
+    });
     // Nothing may be acknowledged while nothing can be written.
     assert_eq!(waiting.hear_within("started", Duration::from_millis(200)), None);
     (frozen, waiting)
@@ -35,7 +37,7 @@ async fn completes(room: &Room, run: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn others_name_the_process_that_is_frozen_in_a_write_and_go_on_when_it_continues() {
     let room = Room::new();
-    let (frozen, waiting) = scene(&room);
+    let (mut frozen, waiting) = scene(&room);
     frozen.thaw();
     completes(&room, &waiting.hear("started")).await;
     waiting.stop();
@@ -57,12 +59,11 @@ async fn a_process_that_is_frozen_while_it_waits_for_its_turn_is_named_and_other
     let serving = |name| Child::ready(Role::new(name, &room, Part::Serve));
     let (mut writing, mut stuck, mut waiting) = (serving("writing"), serving("stuck"), serving("waiting"));
     writing.tell("freeze in a write");
-    writing.wait_until_frozen();
+    writing.freeze_in_trap();
     stuck.tell("start");
     let report = format!("process {} holds sqlite://", writing.pid());
     eventually("the turn is waited for", PATIENCE, || stuck.journal().contains(&report));
     stuck.freeze();
-    stuck.wait_until_frozen();
     // Now nobody writes, and yet nobody can.
     writing.kill();
     waiting.tell("start");

@@ -16,7 +16,7 @@ use windlass_sqlite::{CommitMoment, SqliteOptions};
 use windlass_store::{Act, Query, Store, Unit};
 
 use crate::{
-    child::{MARK, freeze_me, kill_me},
+    child::{GO_ON, MARK, kill_me, leave_trap, wait_in_trap},
     faulty::{Asked, Fault, Faulty},
     graph, journal,
     ledger::Ledger,
@@ -70,7 +70,10 @@ fn orders() -> UnboundedReceiver<String> {
     let (sender, orders) = unbounded_channel();
     std::thread::spawn(move || {
         for order in std::io::stdin().lock().lines().map_while(Result::ok) {
-            sender.send(order).ok();
+            match order.as_str() {
+                GO_ON => leave_trap(),
+                _ => drop(sender.send(order)),
+            }
         }
         std::process::exit(3);
     });
@@ -177,7 +180,7 @@ async fn faulty(room: &Room, traps: &Arc<Traps>, slowest: &Arc<AtomicU64>) -> Fa
     let in_write = Arc::clone(traps);
     let hook = move |moment| {
         if matches!(moment, CommitMoment::Before(_)) && Traps::springs(&in_write.write) {
-            freeze_me();
+            wait_in_trap();
         }
     };
     let store = SqliteOptions::new().on_commit(hook).open(&room.url()).await.expect("the database opens");
@@ -189,12 +192,12 @@ async fn faulty(room: &Room, traps: &Arc<Traps>, slowest: &Arc<AtomicU64>) -> Fa
             say("joining");
             Fault::None
         }
-        Asked::Heartbeat if Traps::springs(&on_call.beat) => Fault::Alone(freeze_me),
+        Asked::Heartbeat if Traps::springs(&on_call.beat) => Fault::Alone(wait_in_trap),
         Asked::Commit(_)
             if asked.commits(|act| matches!(act, Act::End { .. })) && Traps::springs(&on_call.end) =>
         {
             sprung.store(true, Ordering::SeqCst);
-            Fault::Alone(freeze_me)
+            Fault::Alone(wait_in_trap)
         }
         _ => Fault::None,
     });

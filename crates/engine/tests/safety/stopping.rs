@@ -122,7 +122,7 @@ async fn a_stop_returns_in_time_while_another_process_holds_the_file_and_says_wh
     let id = run.id();
     eventually("the run begins", PATIENCE, || stage.when("only", "first", What::Began).is_some());
     frozen.tell("freeze in a write");
-    frozen.wait_until_frozen();
+    frozen.freeze_in_trap();
     let began = Instant::now();
     let left = engine.stop().await.expect_err("the run cannot be handed over").to_string();
     let took = began.elapsed();

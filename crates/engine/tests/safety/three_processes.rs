@@ -93,7 +93,7 @@ async fn three_processes_share_five_thousand_runs_while_one_is_killed_and_one_is
 
     let node = node_of(&client, &frozen).await.expect("the process is a node");
     frozen.tell("freeze before an end");
-    frozen.wait_until_frozen();
+    frozen.freeze_in_trap();
     eventually_async("the frozen process is declared dead and swept", PATIENCE, || async {
         let nodes = client.nodes().await.expect("nodes can be listed");
         nodes.iter().all(|other| other.id != node)

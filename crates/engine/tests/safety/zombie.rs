@@ -35,7 +35,7 @@ async fn a_zombie_starts_no_step_that_another_process_has_recorded() {
     };
     eventually_async("every failure is recorded", PATIENCE, retrying).await;
     zombie.tell("freeze before a heartbeat");
-    zombie.wait_until_frozen();
+    zombie.freeze_in_trap();
     assert_eq!(tries(2), 0, "the process was frozen after its runs were tried again, so this shows nothing");
 
     let sound = serving("sound", &room);

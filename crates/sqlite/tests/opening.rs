@@ -1,0 +1,213 @@
+//! What is opened, what is refused, and what the refusal says.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use windlass_core::RunId;
+use windlass_sqlite::{OpenError, Sqlite, SqliteOptions, Synchronous};
+use windlass_store::Store;
+
+struct Scene {
+    directory: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.path().join("app.db")
+    }
+
+    async fn open(&self) -> Result<Sqlite, OpenError> {
+        Sqlite::open(self.file().to_str().unwrap()).await
+    }
+
+    /// Makes a database, closes it, and changes it from outside.
+    async fn tamper(&self, sql: &str) {
+        self.open().await.unwrap().close().await;
+        Connection::open(self.file()).unwrap().execute_batch(sql).unwrap();
+    }
+
+    async fn refusal(&self) -> OpenError {
+        self.open().await.expect_err("it should have been refused")
+    }
+}
+
+fn assert_names(error: &OpenError, file: &Path, way_out: &str) {
+    let text = error.to_string();
+    assert!(text.contains(file.file_name().unwrap().to_str().unwrap()), "{text}");
+    assert!(text.contains(way_out), "{text}");
+}
+
+#[tokio::test]
+async fn a_database_is_made_where_there_is_none_and_found_again() {
+    let scene = Scene::new();
+    scene.open().await.unwrap().close().await;
+    let store = scene.open().await.unwrap();
+    assert!(store.load(RunId::new()).await.unwrap().is_none());
+    assert!(store.describe().starts_with("sqlite://"), "{}", store.describe());
+    assert!(store.describe().ends_with("app.db"), "{}", store.describe());
+}
+
+#[tokio::test]
+async fn an_empty_file_is_made_a_database() {
+    let scene = Scene::new();
+    std::fs::write(scene.file(), "").unwrap();
+    scene.open().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_link_to_a_database_is_the_database() {
+    let scene = Scene::new();
+    let store = scene.open().await.unwrap();
+    let link = scene.directory.path().join("link.db");
+    std::os::unix::fs::symlink(scene.file(), &link).unwrap();
+    let other = Sqlite::open(link.to_str().unwrap()).await.unwrap();
+    assert_eq!(other.describe(), store.describe());
+}
+
+#[tokio::test]
+async fn a_missing_directory_is_named() {
+    let scene = Scene::new();
+    let file = scene.directory.path().join("no/such/app.db");
+    let error = Sqlite::open(file.to_str().unwrap()).await.unwrap_err();
+    assert!(matches!(error, OpenError::NoDirectory { .. }), "{error:?}");
+    assert_names(&error, &file, "make it first");
+}
+
+#[tokio::test]
+async fn a_directory_is_not_a_database() {
+    let scene = Scene::new();
+    let error = Sqlite::open(scene.directory.path().to_str().unwrap()).await.unwrap_err();
+    assert!(error.to_string().contains("it is a directory"), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_refused_and_left_as_it_is() {
+    let scene = Scene::new();
+    let text = "dear diary, today I wrote a durable workflow engine\n".repeat(100);
+    std::fs::write(scene.file(), &text).unwrap();
+    let error = scene.refusal().await;
+    assert!(matches!(error, OpenError::Corrupt { .. }), "{error:?}");
+    assert_names(&error, &scene.file(), "restore it from a backup");
+    assert_eq!(std::fs::read_to_string(scene.file()).unwrap(), text);
+}
+
+#[tokio::test]
+async fn a_damaged_database_is_refused() {
+    let scene = Scene::new();
+    scene.open().await.unwrap().close().await;
+    let mut bytes = std::fs::read(scene.file()).unwrap();
+    bytes[100..4096].fill(0xAB);
+    std::fs::write(scene.file(), bytes).unwrap();
+    let error = scene.refusal().await;
+    assert!(matches!(error, OpenError::Corrupt { .. }), "{error:?}");
+    assert_names(&error, &scene.file(), "restore it from a backup");
+}
+
+#[tokio::test]
+async fn the_database_of_another_program_is_refused_and_left_as_it_is() {
+    for other in ["CREATE TABLE users (id)", "PRAGMA application_id = 77; CREATE TABLE t (x)"] {
+        let scene = Scene::new();
+        Connection::open(scene.file()).unwrap().execute_batch(other).unwrap();
+        let before = std::fs::read(scene.file()).unwrap();
+        let error = scene.refusal().await;
+        assert!(matches!(error, OpenError::Foreign { .. }), "{error:?}");
+        assert_names(&error, &scene.file(), "choose another file");
+        assert_eq!(std::fs::read(scene.file()).unwrap(), before);
+    }
+}
+
+#[tokio::test]
+async fn a_database_from_the_future_is_refused_with_both_versions() {
+    let scene = Scene::new();
+    scene.tamper("PRAGMA user_version = 14").await;
+    let error = scene.refusal().await;
+    assert!(matches!(error, OpenError::Newer { found: 14, .. }), "{error:?}");
+    assert_names(
+        &error,
+        &scene.file(),
+        "the database is at schema 14, this program knows 1: upgrade the program",
+    );
+}
+
+#[tokio::test]
+async fn tables_that_another_migration_made_are_refused() {
+    let scene = Scene::new();
+    scene.tamper("UPDATE migration SET checksum = 'other' WHERE version = 1").await;
+    let error = scene.refusal().await;
+    assert!(matches!(error, OpenError::Changed { version: 1, .. }), "{error:?}");
+    assert_names(&error, &scene.file(), "migration 1 (`tables`)");
+}
+
+#[tokio::test]
+async fn a_database_that_may_only_be_read_is_refused() {
+    let scene = Scene::new();
+    let url = format!("sqlite://{}?mode=ro", scene.file().display());
+    let error = Sqlite::open(&url).await.unwrap_err();
+    assert!(error.to_string().contains("an engine writes all the time"), "{error}");
+    assert!(!scene.file().exists());
+}
+
+/// Even root cannot write where the file system says no; `/proc` is one such place on every Linux.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_place_that_cannot_be_written_even_by_root_is_refused() {
+    let error = Sqlite::open("/proc/windlass.db").await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("/proc/windlass.db") && text.contains("windlass.db-locks"), "{text}");
+}
+
+#[tokio::test]
+async fn a_database_that_another_program_keeps_locked_is_reported() {
+    let scene = Scene::new();
+    scene.open().await.unwrap().close().await;
+    let other = Connection::open(scene.file()).unwrap();
+    other.pragma_update(None, "locking_mode", "EXCLUSIVE").unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE; CREATE TABLE keep (x); COMMIT").unwrap();
+    let error = scene.refusal().await;
+    assert_names(&error, &scene.file(), "locked by another program");
+}
+
+#[tokio::test]
+async fn what_synchronous_says_is_what_the_connection_does() {
+    for (options, url, code) in [
+        (SqliteOptions::new(), "", 2),
+        (SqliteOptions::new(), "?synchronous=normal", 1),
+        (SqliteOptions::new().synchronous(Synchronous::Full), "?synchronous=normal", 2),
+        (SqliteOptions::new().synchronous(Synchronous::Normal), "", 1),
+    ] {
+        let scene = Scene::new();
+        let url = format!("sqlite://{}{url}", scene.file().display());
+        let store = options.open(&url).await.unwrap();
+        assert_eq!(store.synchronous().await.unwrap(), code, "{url}");
+    }
+}
+
+#[tokio::test]
+async fn many_who_open_a_new_file_at_once_all_succeed() {
+    let scene = Scene::new();
+    let opening: Vec<_> = (0..8)
+        .map(|_| {
+            let file = scene.file();
+            tokio::spawn(async move { Sqlite::open(file.to_str().unwrap()).await })
+        })
+        .collect();
+    for open in opening {
+        open.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_closed_store_says_so_and_closes_twice() {
+    let scene = Scene::new();
+    let store = scene.open().await.unwrap();
+    store.close().await;
+    store.close().await;
+    let error = store.load(RunId::new()).await.unwrap_err();
+    assert!(matches!(error, windlass_store::StoreError::Closed), "{error:?}");
+    let error = store.commit(None, Vec::new().into()).await.unwrap_err();
+    assert!(matches!(error, windlass_store::StoreError::Closed), "{error:?}");
+}

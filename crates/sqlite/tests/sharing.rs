@@ -1,0 +1,281 @@
+//! Several who have one file open.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
+use windlass_sqlite::{Sqlite, SqliteOptions};
+use windlass_store::{
+    Act, Claim, Death, DefinitionId, DefinitionRow, Hint, NewEnd, NewNode, NewRun, Owner, Place, Refusal,
+    StepRow, Store, StoreError, Unit, Written,
+};
+
+const LONG: Duration = Duration::from_secs(30);
+
+struct Scene {
+    directory: tempfile::TempDir,
+}
+
+/// One who has the file open.
+struct Party {
+    store: Sqlite,
+    node: NodeId,
+    definition: DefinitionId,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.path().join("app.db")
+    }
+
+    async fn party(&self) -> Party {
+        self.party_with(SqliteOptions::new()).await
+    }
+
+    async fn party_with(&self, options: SqliteOptions) -> Party {
+        let store = options.open(self.file().to_str().unwrap()).await.unwrap();
+        let node = NodeId::new();
+        store.join(new_node(node)).await.unwrap();
+        let row = DefinitionRow {
+            workflow: Arc::from("etl"),
+            version: Arc::from("1"),
+            body: Bytes::from_static(b"{}"),
+        };
+        let definition = store.define(row).await.unwrap();
+        Party { store, node, definition }
+    }
+}
+
+fn new_node(id: NodeId) -> NewNode {
+    let stale_after = LONG;
+    NewNode { id, name: None, version: "1".into(), queues: vec!["default".into()], stale_after }
+}
+
+fn new_run(owner: Option<Owner>) -> NewRun {
+    NewRun {
+        workflow: Arc::from("etl"),
+        queue: Arc::from("default"),
+        priority: 5,
+        delay: None,
+        timeout: None,
+        input: Bytes::from_static(b"1"),
+        context: None,
+        key: None,
+        tags: Vec::new(),
+        forked_from: None,
+        trace: None,
+        steps: Vec::new(),
+        owner,
+    }
+}
+
+fn step(name: &str) -> StepRow {
+    StepRow {
+        generation: 1,
+        name: Arc::from(name),
+        attempt: 1,
+        epoch: 0,
+        kind: StepKind::Completed,
+        started_at: Time(1),
+        ended_at: Time(2),
+        output: Some(Bytes::from_static(b"2")),
+        detail: None,
+    }
+}
+
+fn end(claim: ClaimId) -> Act {
+    let end = NewEnd { state: RunState::Completed, output: Some(Bytes::from_static(b"2")), failure: None };
+    Act::End { claim, steps: vec![step("last")], end }
+}
+
+impl Party {
+    async fn start_owned(&self, claim: ClaimId) -> RunId {
+        let run = RunId::new();
+        let owner = Owner { claim, definition: self.definition };
+        let written = self.act(run, Act::Start(Box::new(new_run(Some(owner))))).await.unwrap();
+        assert!(matches!(written, Written::Started { owned: true, .. }), "{written:?}");
+        run
+    }
+
+    async fn act(&self, run: RunId, act: Act) -> Result<Written, Refusal> {
+        let batch = Arc::new(vec![Unit { run, act }]);
+        self.store.commit(Some(self.node), batch).await.unwrap().remove(0)
+    }
+
+    async fn record(&self, run: RunId, claim: ClaimId, name: &str) -> Result<Written, Refusal> {
+        self.act(run, Act::Record { claim, steps: vec![step(name)], consumed: Vec::new() }).await
+    }
+
+    async fn claim(&self, claim: ClaimId, room: usize) -> Vec<RunId> {
+        let request = Claim {
+            node: self.node,
+            claim,
+            room,
+            queues: vec![(Arc::from("default"), room)],
+            workflows: vec![(Arc::from("etl"), self.definition)],
+            bytes: 1 << 20,
+        };
+        let claimed = self.store.claim(request).await.unwrap();
+        claimed.runs.iter().map(|image| image.run.id).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_claimed_by_one_of_two_and_its_records_go_along() {
+    let scene = Scene::new();
+    let (first, second) = (scene.party().await, scene.party().await);
+    let claim = ClaimId::new();
+    let run = first.start_owned(claim).await;
+    first.record(run, claim, "extract").await.unwrap();
+    assert_eq!(second.claim(ClaimId::new(), 10).await, []);
+
+    first.act(run, Act::Release { claim }).await.unwrap();
+    let next = ClaimId::new();
+    assert_eq!(second.claim(next, 10).await, [run]);
+    assert_eq!(first.record(run, claim, "late").await, Err(Refusal::NotYours));
+    second.record(run, next, "extract").await.unwrap();
+    second.record(run, next, "transform").await.unwrap();
+    second.act(run, end(next)).await.unwrap();
+
+    let image = first.store.load(run).await.unwrap().unwrap();
+    let names: Vec<_> = image.steps.iter().map(|step| &*step.name).collect();
+    assert_eq!(names, ["extract", "transform", "last"]);
+}
+
+#[tokio::test]
+async fn a_node_that_acts_through_two_handles_is_believed_by_neither() {
+    let scene = Scene::new();
+    let (mut first, second) = (scene.party().await, scene.party().await);
+    let claim = ClaimId::new();
+    let run = second.start_owned(claim).await;
+    second.record(run, claim, "extract").await.unwrap();
+
+    // The same node, through the other handle: what the first handle knew is not true any more.
+    first.node = second.node;
+    first.record(run, claim, "extract").await.unwrap();
+    first.record(run, claim, "transform").await.unwrap();
+    second.record(run, claim, "transform").await.unwrap();
+    second.record(run, claim, "check").await.unwrap();
+    first.act(run, Act::Release { claim }).await.unwrap();
+    assert_eq!(second.record(run, claim, "late").await, Err(Refusal::NotYours));
+
+    let image = second.store.load(run).await.unwrap().unwrap();
+    let names: Vec<_> = image.steps.iter().map(|step| &*step.name).collect();
+    assert_eq!(names, ["extract", "transform", "check"]);
+}
+
+#[tokio::test]
+async fn the_commit_of_another_is_hinted_within_milliseconds() {
+    let scene = Scene::new();
+    let (first, second) = (scene.party().await, scene.party().await);
+    let mut hints = first.store.hints();
+    while hints.try_recv().is_ok() {}
+    second.start_owned(ClaimId::new()).await;
+    let hint = tokio::time::timeout(LONG, hints.recv()).await.expect("a hint comes").unwrap();
+    assert_eq!(hint, Hint::Changed);
+}
+
+#[tokio::test]
+async fn what_a_node_does_alone_is_not_hinted_to_itself() {
+    let scene = Scene::new();
+    let party = scene.party().await;
+    let mut hints = party.store.hints();
+    let claim = ClaimId::new();
+    let run = party.start_owned(claim).await;
+    party.act(run, end(claim)).await.unwrap();
+    assert!(hints.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn what_a_client_does_on_the_same_handle_is_hinted() {
+    let scene = Scene::new();
+    let party = scene.party().await;
+    let mut hints = party.store.hints();
+    let unit = Unit { run: RunId::new(), act: Act::Start(Box::new(new_run(None))) };
+    party.store.commit(None, Arc::new(vec![unit])).await.unwrap();
+    let hint = tokio::time::timeout(LONG, hints.recv()).await.expect("a hint comes").unwrap();
+    assert_eq!(hint, Hint::Changed);
+}
+
+#[tokio::test]
+async fn the_runs_of_a_process_that_is_gone_are_taken_over_at_once() {
+    let scene = Scene::new();
+    let (dead, living) = (scene.party().await, scene.party().await);
+    let mut hints = living.store.hints();
+    let run = dead.start_owned(ClaimId::new()).await;
+    let beat = living.store.heartbeat(living.node, 0).await.unwrap();
+    assert_eq!(beat.gone, []);
+    assert!(!living.store.declare_dead(living.node, dead.node, Death::Gone).await.unwrap());
+
+    // Closing without leaving is what the end of a process does: its locks go.
+    dead.store.close().await;
+    let gone = async {
+        loop {
+            if hints.recv().await.unwrap() == Hint::Gone(dead.node) {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(LONG, gone).await.expect("the death is hinted");
+    assert_eq!(living.store.heartbeat(living.node, 0).await.unwrap().gone, [dead.node]);
+    assert!(living.store.declare_dead(living.node, dead.node, Death::Gone).await.unwrap());
+    assert_eq!(living.store.sweep(living.node, 10).await.unwrap().released, 1);
+    assert_eq!(living.claim(ClaimId::new(), 10).await, [run]);
+    assert_eq!(living.store.load(run).await.unwrap().unwrap().standing.recoveries, 1);
+
+    let locks = scene.directory.path().join("app.db-locks");
+    assert!(!locks.join(format!("node-{}", dead.node)).exists());
+    assert!(locks.join(format!("node-{}", living.node)).exists());
+}
+
+#[tokio::test]
+async fn a_fenced_node_changes_nothing_and_lets_its_lock_go() {
+    let scene = Scene::new();
+    let (frozen, judge) = (scene.party().await, scene.party().await);
+    let claim = ClaimId::new();
+    let run = frozen.start_owned(claim).await;
+    let named = |id| NewNode { name: Some("web".into()), ..new_node(id) };
+    let (old, new) = (NodeId::new(), NodeId::new());
+    frozen.store.join(named(old)).await.unwrap();
+    assert_eq!(judge.store.join(named(new)).await.unwrap().fenced, [old]);
+
+    let units = Arc::new(vec![Unit { run, act: Act::Release { claim } }]);
+    let answer = frozen.store.commit(Some(old), units).await;
+    assert!(matches!(answer, Err(StoreError::Fenced)), "{answer:?}");
+    let image = judge.store.load(run).await.unwrap().unwrap();
+    assert_eq!(image.standing.place, Place::Owned { node: frozen.node, claim });
+    let lock = scene.directory.path().join("app.db-locks").join(format!("node-{old}"));
+    assert!(!lock.exists());
+}
+
+#[tokio::test]
+async fn a_node_that_leaves_takes_its_lock_along() {
+    let scene = Scene::new();
+    let party = scene.party().await;
+    let lock = scene.directory.path().join("app.db-locks").join(format!("node-{}", party.node));
+    assert!(lock.exists());
+    party.store.leave(party.node).await.unwrap();
+    assert!(!lock.exists());
+}
+
+#[tokio::test]
+async fn two_who_write_as_fast_as_they_can_both_get_their_turns() {
+    let scene = Scene::new();
+    let (first, second) = (scene.party().await, scene.party().await);
+    let work = async |party: &Party| {
+        for _ in 0..100 {
+            let claim = ClaimId::new();
+            let run = party.start_owned(claim).await;
+            party.act(run, end(claim)).await.unwrap();
+        }
+    };
+    tokio::join!(work(&first), work(&second));
+    let query = windlass_store::Query { limit: 1000, ..Default::default() };
+    let page = first.store.find(query).await.unwrap();
+    assert_eq!(page.runs.len(), 200);
+    assert!(page.runs.iter().all(|run| run.standing.state() == RunState::Completed));
+}
