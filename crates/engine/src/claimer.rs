@@ -59,24 +59,19 @@ impl Claimer {
             if node.stopping.is_cancelled() {
                 return Ok(());
             }
-            let room = node.reserve_for_claim(PORTION);
+            let room = node.room_for_claim().min(PORTION);
             if room == 0 {
                 return Ok(());
             }
             match self.claim(id, room).await {
                 Ok(more) if more => {}
                 Ok(_) => return Ok(()),
-                Err(error) => {
-                    node.unreserve(room);
-                    return match error {
-                        StoreError::Fenced => {
-                            node.hub.identity.lose(Some(id));
-                            self.unanswered = None;
-                            Ok(())
-                        }
-                        error => Err(error.into()),
-                    };
+                Err(StoreError::Fenced) => {
+                    node.hub.identity.lose(Some(id));
+                    self.unanswered = None;
+                    return Ok(());
                 }
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -103,7 +98,7 @@ impl Claimer {
         self.unanswered = None;
         node.hub.clock.follow(now);
         node.learn_due(next_due);
-        node.unreserve(room.saturating_sub(runs.len()));
+        node.occupy(runs.len());
         metric::runs_claimed(runs.len());
         let taken = runs.len();
         for image in runs {

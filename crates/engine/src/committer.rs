@@ -144,7 +144,9 @@ impl Committer {
     fn take(&self) -> Vec<Entry> {
         let mut queue = self.queue.lock();
         if queue.len() <= LARGEST_BATCH {
-            return std::mem::take(&mut *queue);
+            // The next batch will be about as large.
+            let next = Vec::with_capacity(queue.len());
+            return std::mem::replace(&mut *queue, next);
         }
         let rest = queue.split_off(LARGEST_BATCH);
         std::mem::replace(&mut *queue, rest)
@@ -169,10 +171,7 @@ impl Committer {
             fail(batch, &Lost::Failed(StoreError::Closed));
             return None;
         };
-        let (batch, stale): (Vec<Entry>, Vec<Entry>) =
-            batch.into_iter().partition(|entry| entry.speaks_for.is_none() || entry.speaks_for == node);
-        fail(stale, &Lost::Fenced);
-        let (mut units, replies) = unzip(batch);
+        let (mut units, replies) = unzip(current(batch, node));
         for (unit, replier) in units.iter_mut().zip(&replies) {
             if replier.holder != node {
                 give_to_anyone(unit);
@@ -190,7 +189,7 @@ impl Committer {
             match fate {
                 Ok(answers) => {
                     metric::committed(units.len());
-                    self.answer(replies, answers);
+                    self.answer(units, replies, answers);
                     return None;
                 }
                 Err(StoreError::Fenced) => {
@@ -218,10 +217,19 @@ impl Committer {
     }
 
     /// Hands the answers on, on the user's threads: what follows from them is not the committer's work.
-    fn answer(&self, replies: Vec<Replier>, answers: Vec<Result<Written, Refusal>>) {
+    /// What was written goes along, to be freed where it was made: freeing it all on one thread would have
+    /// the others wait for their own memory.
+    fn answer(
+        &self,
+        units: Arc<Vec<Unit>>,
+        replies: Vec<Replier>,
+        answers: Vec<Result<Written, Refusal>>,
+    ) {
+        let mut units = Arc::try_unwrap(units).unwrap_or_default().into_iter();
         let mut pairs = replies.into_iter().zip(answers);
         loop {
             let portion: Vec<_> = pairs.by_ref().take(PORTION).collect();
+            let written: Vec<_> = units.by_ref().take(PORTION).collect();
             if portion.is_empty() {
                 return;
             }
@@ -229,6 +237,7 @@ impl Committer {
                 for (replier, answer) in portion {
                     (replier.reply)(answer.map_err(Lost::Refused));
                 }
+                drop(written);
             });
         }
     }
@@ -244,6 +253,17 @@ struct Replier {
     speaks_for: Option<NodeId>,
     holder: Option<NodeId>,
     turn: Option<OwnedSemaphorePermit>,
+}
+
+/// The entries that may be written by this node. The others speak for one that is gone.
+fn current(batch: Vec<Entry>, node: Option<NodeId>) -> Vec<Entry> {
+    let is_current = |entry: &Entry| entry.speaks_for.is_none() || entry.speaks_for == node;
+    if batch.iter().all(is_current) {
+        return batch;
+    }
+    let (batch, stale): (Vec<Entry>, Vec<Entry>) = batch.into_iter().partition(is_current);
+    fail(stale, &Lost::Fenced);
+    batch
 }
 
 fn unzip(batch: Vec<Entry>) -> (Vec<Unit>, Vec<Replier>) {

@@ -109,15 +109,10 @@ impl Node {
         self.saboteur.as_ref().and_then(|saboteur| saboteur(cx))
     }
 
-    /// Takes room for up to `wanted` runs; answers for how many there is.
-    pub(crate) fn reserve(&self, wanted: usize) -> usize {
-        let mut granted = 0;
-        let grant = |reserved: usize| {
-            granted = wanted.min(self.options.max_runs.saturating_sub(reserved));
-            (granted > 0).then_some(reserved + granted)
-        };
-        let taken = self.reserved.fetch_update(Ordering::AcqRel, Ordering::Acquire, grant).is_ok();
-        if taken { granted } else { 0 }
+    /// Takes room for one run; answers whether there was any.
+    pub(crate) fn reserve(&self) -> bool {
+        let grant = |reserved: usize| (reserved < self.options.max_runs).then_some(reserved + 1);
+        self.reserved.fetch_update(Ordering::AcqRel, Ordering::Acquire, grant).is_ok()
     }
 
     /// Gives back room that was not used.
@@ -132,16 +127,29 @@ impl Node {
         }
     }
 
-    /// Takes room for a claim. When there is none, the claimer is called as soon as there is.
-    pub(crate) fn reserve_for_claim(&self, wanted: usize) -> usize {
-        match self.reserve(wanted) {
+    /// For how many runs a claim may ask. When there is no room, the claimer is called as soon as there is.
+    ///
+    /// The room is taken when the claim is answered. Held back for the time of a commit, it would be missing to
+    /// the starts of that time; these would have to be claimed too, and so on without end. So a claim and
+    /// starts that meet may pass the limit, by one claim at most.
+    pub(crate) fn room_for_claim(&self) -> usize {
+        match self.room() {
             0 => {
                 self.crowded.store(true, Ordering::Release);
                 // Room that was given back just before the flag was set called nobody.
-                self.reserve(wanted)
+                self.room()
             }
             room => room,
         }
+    }
+
+    /// Takes room for runs that were claimed.
+    pub(crate) fn occupy(&self, runs: usize) {
+        self.reserved.fetch_add(runs, Ordering::AcqRel);
+    }
+
+    fn room(&self) -> usize {
+        self.options.max_runs.saturating_sub(self.reserved.load(Ordering::Acquire))
     }
 
     pub(crate) fn held(&self) -> usize {
@@ -188,7 +196,7 @@ impl Node {
         let runs = self.runs.lock();
         for row in rows {
             if let Some(held) = runs.get(&row.run) {
-                held.mailbox.send(Mail::Inbox(row)).ok();
+                held.mailbox.send(Mail::Inbox(Box::new(row))).ok();
             }
         }
     }

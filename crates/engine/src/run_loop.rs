@@ -33,15 +33,15 @@ use crate::{
 /// What a run loop is told.
 pub(crate) enum Mail {
     /// An attempt is over; without an outcome when it was cut off.
-    Ended { lane: LaneId, started_at: Time, outcome: Option<Result<Done, Failure>> },
+    Ended { lane: LaneId, started_at: Time, outcome: Option<Box<Result<Done, Failure>>> },
     /// Records are durable, or not to be.
-    Committed { records: u64, fate: Fate },
+    Committed { records: u64, fate: Result<(), Box<Lost>> },
     /// An attempt waits without a slot.
     Deferred(LaneId, Time),
     /// A deferred attempt goes on.
     Undeferred(LaneId),
     /// Something came from outside.
-    Inbox(InboxRow),
+    Inbox(Box<InboxRow>),
     /// Start nothing new; give the run up when nothing executes.
     Halt,
     /// Stop what executes, and give the run up.
@@ -211,7 +211,9 @@ impl RunLoop {
 
     fn take(&mut self, mail: Mail) {
         match mail {
-            Mail::Ended { lane, started_at, outcome } => self.attempt_ended(lane, started_at, outcome),
+            Mail::Ended { lane, started_at, outcome } => {
+                self.attempt_ended(lane, started_at, outcome.map(|outcome| *outcome));
+            }
             Mail::Committed { records, fate: Ok(_) } => self.apply(Event::Recorded(records)),
             Mail::Committed { fate: Err(lost), .. } => self.lost(&lost),
             Mail::Deferred(lane, until) => self.apply(Event::Deferred { lane, until }),
@@ -221,7 +223,7 @@ impl RunLoop {
                 self.apply(Event::Isolated(lane));
             }
             Mail::Trusted(lane) => drop(self.isolated.remove(&lane)),
-            Mail::Inbox(row) => self.hear(row),
+            Mail::Inbox(row) => self.hear(*row),
             Mail::Halt => self.apply(Event::Halt),
             Mail::GiveUp => {
                 self.apply(Event::Halt);
@@ -269,10 +271,11 @@ impl RunLoop {
                 Err(failure) => Ended::Failed(failure),
             },
         };
+        let mut dice = 0.0;
         if let Ended::Failed(failure) = &ended {
             self.log_failure(lane, failure);
+            dice = fastrand();
         }
-        let dice = fastrand();
         self.apply(Event::Ended { lane, started_at, ended, dice });
     }
 
@@ -344,7 +347,10 @@ impl RunLoop {
             let sender = self.sender.clone();
             let act = Act::Record { claim: self.subject.claim, steps, consumed };
             // A loop that is over has no use for the answer.
-            self.submit(act, move |fate| drop(sender.send(Mail::Committed { records, fate })));
+            self.submit(act, move |fate| {
+                let fate = fate.map(drop).map_err(Box::new);
+                drop(sender.send(Mail::Committed { records, fate }));
+            });
         }
     }
 
@@ -520,6 +526,8 @@ impl RunLoop {
         let (run, claim) = (self.subject.run, self.subject.claim);
         let workflow = Arc::clone(&self.run.plan().definition.name);
         self.submit(act, move |fate| {
+            // First the room, then the word: whoever waits for this end may start the next run at once.
+            node.release(run, claim);
             match fate {
                 Ok(written) => {
                     metric::run_ended(&workflow, state_label(state));
@@ -537,7 +545,6 @@ impl RunLoop {
                 }
                 Err(Lost::Failed(why)) => tracing::error!(%run, %why, "the run's end could not be written"),
             }
-            node.release(run, claim);
         });
     }
 

@@ -370,7 +370,7 @@ impl Seat {
         let here = new.delay.is_none()
             && node.options.queues.contains_key(&new.queue)
             && !node.stopping.is_cancelled();
-        let holder = node.id().filter(|_| here && node.reserve(1) == 1)?;
+        let holder = node.id().filter(|_| here && node.reserve())?;
         Some(Self { node: Arc::clone(node), holder, claim: ClaimId::new(), registered, taken: false })
     }
 

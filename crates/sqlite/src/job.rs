@@ -38,13 +38,16 @@ where
     }
 
     fn answer(self: Box<Self>, fate: Result<(), StoreError>) {
-        let result = match (fate, self.result) {
+        let Self { work, result, reply } = *self;
+        // Whoever asked may want back what the work shares with it.
+        drop(work);
+        let result = match (fate, result) {
             (Ok(()), Some(result)) => result,
             (Ok(()), None) => Err(StoreError::Closed),
             (Err(error), _) => Err(error),
         };
         // The asker may have stopped listening; the work is done all the same.
-        drop(self.reply.send(result));
+        drop(reply.send(result));
     }
 }
 

@@ -110,6 +110,12 @@ fn start(world: &World, attempt: &Attempt) {
         assert!(others < limit, "more than {limit} instances of {name} are in flight");
     }
     let deadline = task.deadline.map(|limit| ready_at(world, lane.task) + limit);
+    if attempt.deadline != deadline {
+        for at in facts.lineage.ancestors(lane.task) {
+            let t = definition.task(*at);
+            eprintln!("DBG {} deps {:?} each {:?} rule {:?} outcome {:?} model ended {:?} view {:?} recs {:?}", t.name, t.dependencies.iter().map(|d| definition.task(*d).name.to_string()).collect::<Vec<_>>(), t.for_each, t.rule, facts.outcomes.get(at), ended_at(world, *at), world.run.tasks()[at.get()].ended_at, world.records().filter(|(g, s)| *g == world.generation && world.plan.lane(&s.name).unwrap().task == *at).map(|(_, s)| (s.kind, s.ended_at, s.epoch)).collect::<Vec<_>>());
+        }
+    }
     assert_eq!(attempt.deadline, deadline, "the deadline of {name} counts from its readiness");
 }
 
