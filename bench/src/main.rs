@@ -10,6 +10,7 @@ mod latencies;
 mod limit;
 mod multiply;
 mod options;
+mod process;
 mod report;
 mod workload;
 

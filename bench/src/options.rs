@@ -14,7 +14,7 @@ Windlass beside the raw limit of its store, measured in one run on this machine.
   --store NAME        only this store; may be given several times (default: all; today: sqlite)
   --seconds N         how long each measurement lasts (default: 10)
   --concurrency N     how many runs are under way at once (default: as the workload's budget says)
-  --scale F           a factor on the row counts of `depth` and `burndown` (default: 1)
+  --scale F           a factor on the counts of `depth`, `burndown`, `memory` and `graph` (default: 1)
   --directory PATH    where the databases go (default: the directory for temporary files, if it is on a disk)
   --json              one line of JSON for each workload and store instead of a table
   --help              this text
@@ -52,7 +52,7 @@ pub(crate) struct Options {
     pub(crate) seconds: f64,
     /// How many runs are under way at once, when a person says so.
     pub(crate) concurrency: Option<usize>,
-    /// A factor on the row counts of `depth` and `burndown`.
+    /// A factor on the counts of `depth`, `burndown`, `memory` and `graph`.
     pub(crate) scale: f64,
     /// Where the databases go, when a person says so.
     pub(crate) directory: Option<PathBuf>,

@@ -5,7 +5,9 @@ mod chain3;
 mod compile;
 mod depth;
 mod fanout;
+mod graph;
 mod latency;
+mod memory;
 pub(crate) mod recover;
 mod roll;
 
@@ -35,19 +37,25 @@ pub(crate) enum Workload {
     Depth,
     /// A process is killed, and another goes on with its runs.
     Recover,
+    /// A node with a long backlog.
+    Memory,
+    /// A graph of ten thousand tasks.
+    Graph,
     /// The build of a first program.
     Compile,
 }
 
 impl Workload {
     /// Every workload, in the order in which they run.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Chain3,
         Self::Chain3Latency,
         Self::Burndown,
         Self::Fanout,
         Self::Depth,
         Self::Recover,
+        Self::Memory,
+        Self::Graph,
         Self::Compile,
     ];
 
@@ -60,6 +68,8 @@ impl Workload {
             Self::Fanout => "fanout",
             Self::Depth => "depth",
             Self::Recover => "recover",
+            Self::Memory => "memory",
+            Self::Graph => "graph",
             Self::Compile => "compile",
         }
     }
@@ -73,6 +83,8 @@ impl Workload {
             Self::Fanout => "one task feeding 10,000 instances, one joining them",
             Self::Depth => "chain3 beside 5,000,000 finished and 1,000,000 delayed runs",
             Self::Recover => "a process that holds 10,000 runs is killed; another goes on",
+            Self::Memory => "a node with 100,000 pending runs and 1,000 at work",
+            Self::Graph => "a graph of 10,000 tasks, from its description to its first task",
             Self::Compile => "a clean release build of a first program",
         }
     }
@@ -80,8 +92,8 @@ impl Workload {
     /// How many runs are under way at once, unless a person says otherwise.
     fn concurrency(self) -> usize {
         match self {
-            Self::Chain3 | Self::Burndown | Self::Depth => 1_000,
-            Self::Chain3Latency | Self::Fanout | Self::Compile => 1,
+            Self::Chain3 | Self::Burndown | Self::Depth | Self::Memory => 1_000,
+            Self::Chain3Latency | Self::Fanout | Self::Graph | Self::Compile => 1,
             Self::Recover => 10_000,
         }
     }
@@ -109,6 +121,8 @@ impl Bench<'_> {
             Workload::Fanout => fanout::measure(self).await,
             Workload::Depth => depth::measure(self).await,
             Workload::Recover => recover::measure(self).await,
+            Workload::Memory => memory::measure(self).await,
+            Workload::Graph => graph::measure(self).await,
             Workload::Compile => compile::measure(self).await,
         }
     }

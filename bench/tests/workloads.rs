@@ -73,6 +73,22 @@ fn the_runs_of_a_killed_process_go_on_in_another() {
 }
 
 #[test]
+fn the_memory_of_a_node_with_a_backlog_is_measured() {
+    let line = measured("--workload memory --scale 0.01 --concurrency 10");
+    assert_eq!(line["pending"], 1_000.0);
+    if cfg!(target_os = "linux") {
+        positive(&line, "memory_mb");
+    }
+}
+
+#[test]
+fn a_large_graph_is_started_and_ends() {
+    let line = measured("--workload graph --scale 0.05");
+    assert_eq!(line["tasks"], 500.0);
+    positive(&line, "first_task_s");
+}
+
+#[test]
 fn a_mistake_is_an_error_with_a_way_out() {
     let output = bench("--workload chain4");
     assert!(!output.status.success());

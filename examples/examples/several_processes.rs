@@ -18,14 +18,14 @@ mod shared {
 
     #[task]
     pub async fn work(input: u32) -> Result<(u32, u32)> {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(40)).await;
         Ok((input, std::process::id()))
     }
 }
 
 /// Works until its standard input is closed.
 async fn worker(url: &str) -> Result<()> {
-    let engine = Engine::open(url).max_runs(4).workflow(shared::workflow()).launch().await?;
+    let engine = Engine::open(url).max_runs(2).workflow(shared::workflow()).launch().await?;
     println!("ready");
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
     engine.stop().await?;

@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use windlass::prelude::*;
 
 use super::{Bench, mean};
-use crate::{Error, Result, commits, database::Database, latencies::Latencies, limit, report::Line};
+use crate::{Error, Result, commits, database::Database, latencies::Latencies, limit, process, report::Line};
 
 /// Three tasks that do nothing, one after the other.
 #[workflow(output = third)]
@@ -40,6 +40,7 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
         .rates(ours.tasks_per_s, mean(before, after))
         .latencies(ours.latencies.percentile_ms(0.5), ours.latencies.percentile_ms(0.99))
         .costs(Some(ours.commits_per_task), Some(ours.bytes_per_task));
+    let line = ours.cpu_us_per_task.into_iter().fold(line, |line, cpu| line.also("cpu_us_per_task", cpu));
     let within = line.of_limit() >= 0.5;
     Ok(line.holds(within))
 }
@@ -52,6 +53,9 @@ pub(crate) struct Outcome {
     pub(crate) latencies: Latencies,
     /// Transactions written.
     pub(crate) commits_per_task: f64,
+    /// Processor time of the whole process, where the system tells. It says more than the rate does when
+    /// others use the machine too.
+    pub(crate) cpu_us_per_task: Option<f64>,
     /// Growth of the file.
     pub(crate) bytes_per_task: f64,
 }
@@ -63,6 +67,7 @@ pub(crate) async fn work(database: &Database, concurrency: usize, span: Duration
     let (ended_before, bytes_before) = (database.ended()?, database.bytes()?);
     let commits_before = commits::written();
 
+    let cpu_before = process::cpu_seconds();
     let begin = Instant::now();
     let mut loops = JoinSet::new();
     for _ in 0..concurrency {
@@ -82,6 +87,7 @@ pub(crate) async fn work(database: &Database, concurrency: usize, span: Duration
         latencies.append(done??);
     }
     let took = begin.elapsed();
+    let cpu = process::cpu_seconds().zip(cpu_before).map(|(now, before)| now - before);
 
     let commits = commits::written() - commits_before;
     let runs = latencies.len() as u64;
@@ -95,6 +101,7 @@ pub(crate) async fn work(database: &Database, concurrency: usize, span: Duration
         tasks_per_s: tasks / took.as_secs_f64(),
         latencies,
         commits_per_task: commits as f64 / tasks,
+        cpu_us_per_task: cpu.map(|seconds| seconds * 1e6 / tasks),
         bytes_per_task: database.bytes()?.saturating_sub(bytes_before) as f64 / tasks,
     })
 }

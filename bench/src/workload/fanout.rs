@@ -1,11 +1,11 @@
 //! One run, one task feeding ten thousand instances of another, one joining them.
 
-use std::{fs, time::Instant};
+use std::time::Instant;
 
 use windlass::prelude::*;
 
 use super::{Bench, mean};
-use crate::{Result, commits, database::Database, latencies::Latencies, limit, report::Line};
+use crate::{Result, commits, database::Database, latencies::Latencies, limit, process, report::Line};
 
 /// How many instances.
 const WIDTH: u64 = 10_000;
@@ -48,7 +48,7 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
     let before = limit()?;
     let database = Database::new(bench.ground)?;
     let engine = super::engine(&database.url(), 1_000).workflow(fan::workflow()).launch().await?;
-    let (commits_before, memory_before) = (commits::written(), peak_megabytes());
+    let (commits_before, memory_before) = (commits::written(), process::peak_megabytes());
 
     let begin = Instant::now();
     let mut latencies = Latencies::default();
@@ -63,7 +63,7 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
     let took = begin.elapsed();
 
     let (commits, runs) = (commits::written() - commits_before, latencies.len() as u64);
-    let grown = peak_megabytes().zip(memory_before).map(|(now, before)| now - before);
+    let grown = process::peak_megabytes().zip(memory_before).map(|(now, before)| now - before);
     database.until_ended(runs).await?;
     engine.stop().await?;
     let tasks = (runs * TASKS) as f64;
@@ -79,12 +79,4 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
         None => line,
     };
     Ok(line.holds(within))
-}
-
-/// The most memory that this process ever had, where the system tells.
-fn peak_megabytes() -> Option<f64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    let kilobytes: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kilobytes / 1024.0)
 }

@@ -497,12 +497,11 @@ impl Run {
     /// A rule is asked once. What it answers depends on recorded facts alone, so that two nodes that look
     /// at the same records can never disagree.
     fn consider(&mut self, task: TaskIx, now: Time) {
+        self.tasks[task.get()].ready_at = self.dependencies_ended_at(task);
         if self.tasks[task.get()].outcome.is_some() {
             // Kept from an earlier generation, while something upstream of it was done again.
             return self.release_dependents(task);
         }
-        let ready_at = self.dependencies_ended_at(task);
-        self.tasks[task.get()].ready_at = ready_at;
         if let Some(why) = self.skip_reason(task) {
             let lane = LaneId { task, item: None };
             let detail = Detail { skipped: Some(why.clone()), ..Detail::default() };
@@ -541,7 +540,7 @@ impl Run {
         fan.left = fan.queued.len();
         if fan.left == 0 {
             // Nothing records this end, so it has to be one that can be worked out again.
-            let at = entry.ready_at;
+            let at = entry.ended_at.unwrap_or(entry.ready_at);
             return self.fan_done(task, at);
         }
         let first: Vec<u32> = fan.queued.drain(..fan.left.min(limit as usize)).collect();

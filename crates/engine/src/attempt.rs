@@ -245,7 +245,11 @@ impl Report {
         self.sent = true;
         // A run that is over has no use for the outcome.
         self.mailbox
-            .send(Mail::Ended { lane: self.lane, started_at: self.started_at, outcome: Some(Box::new(outcome)) })
+            .send(Mail::Ended {
+                lane: self.lane,
+                started_at: self.started_at,
+                outcome: Some(Box::new(outcome)),
+            })
             .ok();
     }
 }

@@ -84,6 +84,11 @@ impl Committer {
 
     /// Hands in a unit that speaks for a node's claim.
     pub(crate) fn submit(&self, node: NodeId, unit: Unit, reply: Reply) {
+        if self.identity.node() != Some(node) {
+            // It could only wait for the next name to hear that it is too late, while the next name waits for
+            // all that spoke for the last one to be gone.
+            return reply(Err(Lost::Fenced));
+        }
         self.push(Entry { unit, reply, speaks_for: Some(node), holder: None, _turn: None });
     }
 
@@ -167,6 +172,10 @@ impl Committer {
         batch: Vec<Entry>,
         stop: &CancellationToken,
     ) -> Option<Vec<Entry>> {
+        let batch = current(batch, self.identity.node());
+        if batch.is_empty() {
+            return None;
+        }
         let Some(node) = self.identity.settled(stop).await else {
             fail(batch, &Lost::Failed(StoreError::Closed));
             return None;
@@ -219,12 +228,7 @@ impl Committer {
     /// Hands the answers on, on the user's threads: what follows from them is not the committer's work.
     /// What was written goes along, to be freed where it was made: freeing it all on one thread would have
     /// the others wait for their own memory.
-    fn answer(
-        &self,
-        units: Arc<Vec<Unit>>,
-        replies: Vec<Replier>,
-        answers: Vec<Result<Written, Refusal>>,
-    ) {
+    fn answer(&self, units: Arc<Vec<Unit>>, replies: Vec<Replier>, answers: Vec<Result<Written, Refusal>>) {
         let mut units = Arc::try_unwrap(units).unwrap_or_default().into_iter();
         let mut pairs = replies.into_iter().zip(answers);
         loop {

@@ -249,11 +249,9 @@ impl Heart {
         self.node.tell_all(|| Mail::Vanish);
         self.wait_for_silence().await;
         self.node.forget_all();
-        let old = self.id;
-        self.part().await;
         let mut pause = Duration::from_millis(50);
         while !self.node.hub.closed.is_cancelled() {
-            match self.join_again(old).await {
+            match self.come_back().await {
                 Ok(()) => {
                     self.next_beat = Instant::now();
                     self.node.claim.notify_one();
@@ -267,6 +265,20 @@ impl Heart {
             }
             pause = (pause * 2).min(Duration::from_secs(2));
         }
+    }
+
+    /// Gives back what the old name still holds, if it was not declared dead, so that nobody has to wait for
+    /// its lease; then joins under a new one.
+    async fn come_back(&mut self) -> Result<(), Error> {
+        let old = self.id;
+        if let Some(old) = old {
+            match timeout(LOOK, self.node.hub.store.leave(old)).await {
+                Ok(Ok(()) | Err(StoreError::Fenced)) => {}
+                Ok(Err(error)) => return Err(error.into()),
+                Err(_) => return Err(Error::deadline("giving up the old name", LOOK)),
+            }
+        }
+        self.join_again(old).await
     }
 
     /// Joins under the instance's name, unless a successor has it: a new boot fences its predecessor, and not
@@ -286,18 +298,6 @@ impl Heart {
             }
         }
         self.join(name).await
-    }
-
-    /// Gives back what the old name still holds, if it was not declared dead: nobody needs to wait for it.
-    async fn part(&mut self) {
-        let Some(old) = self.id.take() else { return };
-        match timeout(LOOK, self.node.hub.store.leave(old)).await {
-            Ok(Ok(()) | Err(StoreError::Fenced)) => {}
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "the old name could not be given up; its lease will run out")
-            }
-            Err(_) => tracing::warn!("the old name could not be given up in time; its lease will run out"),
-        }
     }
 
     /// Waits until the dropped futures are gone; code that does not yield cannot be waited for.

@@ -84,6 +84,7 @@ mod watchdog;
 mod watcher;
 
 pub use authoring::*;
+pub use bytes;
 pub use client::Client;
 pub use codec::{Codec, CodecError, Compressed};
 pub use cx::{Condition, Cx};

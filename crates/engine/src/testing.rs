@@ -152,6 +152,23 @@ impl Lab {
         });
     }
 
+    /// Puts the store out of an engine's reach, until [`reconnect`](Self::reconnect).
+    pub fn cut_off(&self, engine: &Engine) {
+        self.on_calls_of(engine, Verdict::Unavailable);
+    }
+
+    /// Puts the store back into an engine's reach.
+    pub fn reconnect(&self, engine: &Engine) {
+        self.on_calls_of(engine, Verdict::Proceed);
+    }
+
+    fn on_calls_of(&self, engine: &Engine, verdict: Verdict) {
+        let engines = self.shared.engines.lock();
+        for (_, process) in engines.iter().filter(|(other, _)| other.is(engine)) {
+            process.on_call(move |_| verdict);
+        }
+    }
+
     /// Crashes a program at every record boundary in turn: just before and just after its first commit, then
     /// its second, and so on. After each crash the program is started again on the same store, and has to
     /// finish.

@@ -159,26 +159,30 @@ impl Batch<'_> {
     /// Writes an act of the run's holder. Answers whether the committing node is that.
     fn write_held(&mut self, run: RunId, claim: ClaimId, act: &Act) -> Result<bool, rusqlite::Error> {
         let Some(mirror) = self.mirror.as_deref_mut() else { return Ok(false) };
-        let Some(held) = mirror.get(self.conn, run, claim)? else { return Ok(false) };
         match act {
             Act::Record { steps, consumed, .. } => {
+                let Some(held) = mirror.get(self.conn, run, claim)? else { return Ok(false) };
                 record(self.conn, &mut self.pens.add_step, run, held, steps)?;
                 inbox::consume(self.conn, run, consumed)?;
             }
             Act::Save { step, value, .. } => {
+                let Some(held) = mirror.get(self.conn, run, claim)? else { return Ok(false) };
                 held.saved = true;
                 saved::keep(self.conn, run, step, value)?;
             }
-            Act::End { steps, end, .. } => self.end_held(run, claim, steps, end)?,
+            Act::End { steps, end, .. } => {
+                let Some(held) = self.give_up(run, claim)? else { return Ok(false) };
+                self.end_held(run, held, steps, end)?;
+            }
             Act::Park { steps, consumed, wait, .. } => {
-                record(self.conn, &mut self.pens.add_step, run, held, steps)?;
+                let Some(mut held) = self.give_up(run, claim)? else { return Ok(false) };
+                record(self.conn, &mut self.pens.add_step, run, &mut held, steps)?;
                 inbox::consume(self.conn, run, consumed)?;
-                self.park(run, claim, wait)?;
+                self.park(run, &held, wait)?;
             }
             Act::Release { .. } => {
-                let (core, carried) = (held.core, held.carried);
-                self.give_up(run)?;
-                self.make_ready(run, &core, &carried)?;
+                let Some(held) = self.give_up(run, claim)? else { return Ok(false) };
+                self.make_ready(run, &held.core, &held.carried)?;
             }
             Act::Start(_) | Act::Send(_) | Act::EndIdle { .. } | Act::Reopen { .. } => {
                 unreachable!("these acts need no holder")
@@ -187,16 +191,14 @@ impl Batch<'_> {
         Ok(true)
     }
 
-    /// Ends a held run. The last step goes along in the row of the end.
+    /// Ends a run that its holder gave up. The last step goes along in the row of the end.
     fn end_held(
         &mut self,
         run: RunId,
-        claim: ClaimId,
+        mut held: Held,
         steps: &[StepRow],
         end: &NewEnd,
     ) -> Result<(), rusqlite::Error> {
-        let Some(mirror) = self.mirror.as_deref_mut() else { return Ok(()) };
-        let Some(held) = mirror.get(self.conn, run, claim)? else { return Ok(()) };
         let mut last: Option<&StepRow> = None;
         for step in steps {
             // The last one is not in the table yet, where a repeat of it would be found.
@@ -208,38 +210,34 @@ impl Batch<'_> {
                 held.record(&mut self.pens.add_step, run, before)?;
             }
         }
-        let (core, carried, saved) = (held.core, held.carried, held.saved);
-        self.give_up(run)?;
         self.clear_inbox(run)?;
-        if saved {
+        if held.saved {
             saved::clear(self.conn, run)?;
         }
+        let Held { claim, core, carried, .. } = held;
         let row = NewEndedRow { carried: &carried, end, at: self.now, claim: Some(claim), step: last };
         ended::add(&mut self.pens.add_ended, run, &core, &row)?;
         self.stirred = true;
         Ok(())
     }
 
-    fn park(&mut self, run: RunId, claim: ClaimId, wait: &Wait) -> Result<(), rusqlite::Error> {
-        let Some(mirror) = self.mirror.as_deref_mut() else { return Ok(()) };
-        let Some(held) = mirror.get(self.conn, run, claim)? else { return Ok(()) };
-        let (core, carried) = (held.core, held.carried);
-        self.give_up(run)?;
+    fn park(&mut self, run: RunId, held: &Held, wait: &Wait) -> Result<(), rusqlite::Error> {
         if wait.is_due(self.now) || inbox::has_topic(self.conn, run, &wait.topics)? {
-            return self.make_ready(run, &core, &carried);
+            return self.make_ready(run, &held.core, &held.carried);
         }
         // Whoever sleeps until the next due run has to look again.
         self.stirred = true;
-        waiting::add(&mut self.pens.add_waiting, run, &core, &carried, wait)
+        waiting::add(&mut self.pens.add_waiting, run, &held.core, &held.carried, wait)
     }
 
-    /// Takes a run from the committing node.
-    fn give_up(&mut self, run: RunId) -> Result<(), rusqlite::Error> {
-        if let Some(mirror) = self.mirror.as_deref_mut() {
-            mirror.remove(run);
+    /// Takes a run from the committing node, if it holds it under this claim.
+    fn give_up(&mut self, run: RunId, claim: ClaimId) -> Result<Option<Held>, rusqlite::Error> {
+        let Some(mirror) = self.mirror.as_deref_mut() else { return Ok(None) };
+        let held = mirror.take(self.conn, run, claim)?;
+        if held.is_some() {
             owned::remove(&mut self.pens.remove_owned, mirror.no, run)?;
         }
-        Ok(())
+        Ok(held)
     }
 
     /// An act whose claim has written the end that the run stands at was written with it; any other act of

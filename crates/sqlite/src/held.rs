@@ -1,6 +1,9 @@
 //! What a handle remembers about the runs of a node.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet, hash_map::Entry},
+    hash::{BuildHasherDefault, Hasher},
+};
 
 use rusqlite::Connection;
 use windlass_core::{ClaimId, RunId};
@@ -15,6 +18,35 @@ use crate::{
     step::{self, StepKey},
 };
 
+/// Mixes what is random already: ids and digests. They come from this program's own nodes, so nobody can choose
+/// them to collide.
+#[derive(Default)]
+pub(crate) struct Mix(u64);
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let mixed = u128::from(self.0 ^ word) * 0x9E37_79B9_7F4A_7C15_u128;
+        self.0 = (mixed as u64) ^ ((mixed >> 64) as u64);
+    }
+
+    /// The lengths of keys that all have one length tell nothing.
+    fn write_usize(&mut self, _: usize) {}
+}
+
+type MixBuilder = BuildHasherDefault<Mix>;
+
 /// What is known about one run of a node, so that recording a step reads nothing.
 pub(crate) struct Held {
     pub(crate) claim: ClaimId,
@@ -23,13 +55,13 @@ pub(crate) struct Held {
     /// Whether its attempts may have saved something.
     pub(crate) saved: bool,
     next_seq: i64,
-    recorded: HashSet<u64>,
+    recorded: HashSet<u64, MixBuilder>,
 }
 
 impl Held {
     /// Of a run that nothing is recorded about.
     pub(crate) fn fresh(claim: ClaimId, core: Core, carried: Carried) -> Self {
-        Self { claim, core, carried, saved: false, next_seq: 0, recorded: HashSet::new() }
+        Self { claim, core, carried, saved: false, next_seq: 0, recorded: HashSet::default() }
     }
 
     /// Of a run whose records are these.
@@ -68,14 +100,13 @@ pub(crate) struct Mirror {
     /// The node's number.
     pub(crate) no: i64,
     complete: bool,
-    runs: HashMap<RunId, Held>,
-    claims: HashMap<ClaimId, usize>,
+    runs: HashMap<RunId, Held, MixBuilder>,
 }
 
 impl Mirror {
     /// Of a node that holds nothing.
     pub(crate) fn empty(no: i64) -> Self {
-        Self { no, complete: true, runs: HashMap::new(), claims: HashMap::new() }
+        Self { no, complete: true, runs: HashMap::default() }
     }
 
     /// Of a node about which nothing is known yet.
@@ -85,19 +116,7 @@ impl Mirror {
 
     /// Remembers a run that the node holds now.
     pub(crate) fn add(&mut self, run: RunId, held: Held) {
-        *self.claims.entry(held.claim).or_default() += 1;
         self.runs.insert(run, held);
-    }
-
-    /// Forgets a run that the node holds no more.
-    pub(crate) fn remove(&mut self, run: RunId) {
-        let Some(held) = self.runs.remove(&run) else { return };
-        if let Some(count) = self.claims.get_mut(&held.claim) {
-            *count -= 1;
-            if *count == 0 {
-                self.claims.remove(&held.claim);
-            }
-        }
     }
 
     /// A run, if the node holds it under this claim.
@@ -107,21 +126,41 @@ impl Mirror {
         run: RunId,
         claim: ClaimId,
     ) -> rusqlite::Result<Option<&mut Held>> {
+        self.learn(conn, run)?;
+        Ok(self.runs.get_mut(&run).filter(|held| held.claim == claim))
+    }
+
+    /// Forgets a run, and hands out what was known, if the node holds it under this claim.
+    pub(crate) fn take(
+        &mut self,
+        conn: &Connection,
+        run: RunId,
+        claim: ClaimId,
+    ) -> rusqlite::Result<Option<Held>> {
+        self.learn(conn, run)?;
+        match self.runs.entry(run) {
+            Entry::Occupied(entry) if entry.get().claim == claim => Ok(Some(entry.remove())),
+            _ => Ok(None),
+        }
+    }
+
+    /// The runs that the node holds under a claim, the most urgent first.
+    pub(crate) fn of_claim(&self, conn: &Connection, claim: ClaimId) -> rusqlite::Result<Vec<RunId>> {
+        if self.complete && self.runs.values().all(|held| held.claim != claim) {
+            return Ok(Vec::new());
+        }
+        owned::of_claim(conn, self.no, claim)
+    }
+
+    /// Looks a run up that may be held and is not known to be.
+    fn learn(&mut self, conn: &Connection, run: RunId) -> rusqlite::Result<()> {
         if !self.complete
             && !self.runs.contains_key(&run)
             && let Some(held) = look_up(conn, self.no, run)?
         {
             self.add(run, held);
         }
-        Ok(self.runs.get_mut(&run).filter(|held| held.claim == claim))
-    }
-
-    /// The runs that the node holds under a claim, the most urgent first.
-    pub(crate) fn of_claim(&self, conn: &Connection, claim: ClaimId) -> rusqlite::Result<Vec<RunId>> {
-        if self.complete && !self.claims.contains_key(&claim) {
-            return Ok(Vec::new());
-        }
-        owned::of_claim(conn, self.no, claim)
+        Ok(())
     }
 }
 

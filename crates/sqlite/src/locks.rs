@@ -1,7 +1,7 @@
 //! The directory of locks beside a database: who has it open, and who is alive.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     ffi::OsString,
     fs::File,
     io::{self, ErrorKind},
@@ -69,9 +69,8 @@ impl Locks {
 
     /// Takes the lock that proves the life of a node of this process.
     pub(crate) fn hold(&self, node: NodeId) -> io::Result<()> {
-        let mut nodes = self.nodes.lock();
-        if !nodes.contains_key(&node) {
-            nodes.insert(node, create_locked(&self.directory, &node_file(node).into())?);
+        if let Entry::Vacant(place) = self.nodes.lock().entry(node) {
+            place.insert(create_locked(&self.directory, &node_file(node).into())?);
         }
         Ok(())
     }

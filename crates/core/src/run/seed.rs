@@ -233,6 +233,7 @@ impl Run {
             }
             self.left -= 1;
             if self.tasks[at.get()].waiting_for == 0 {
+                self.tasks[at.get()].ready_at = self.dependencies_ended_at(at);
                 for &dependent in plan.graph.dependents(at) {
                     self.tasks[dependent.get()].waiting_for -= 1;
                 }

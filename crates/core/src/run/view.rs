@@ -135,9 +135,14 @@ impl Run {
         })
     }
 
+    /// When everything upstream of a task had ended in this generation: work that was kept from an earlier
+    /// one is as late as what it waits for.
     pub(super) fn dependencies_ended_at(&self, task: TaskIx) -> Time {
-        let dependencies = self.plan.definition.task(task).dependencies.iter();
-        dependencies.filter_map(|at| self.tasks[at.get()].ended_at).fold(self.opened_at, Time::max)
+        let dependencies = self.plan.graph.dependencies(task).iter().map(|at| &self.tasks[at.get()]);
+        dependencies
+            .flat_map(|task| [Some(task.ready_at), task.ended_at])
+            .flatten()
+            .fold(self.opened_at, Time::max)
     }
 
     /// Every task, as people see it.

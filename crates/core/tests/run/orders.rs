@@ -252,19 +252,21 @@ fn a_deadline_in_a_retried_run_counts_from_its_reopening() {
 
 #[test]
 fn what_depends_on_kept_work_waits_until_all_upstream_of_it_is_done_again() {
-    let mut world = World::of(draft([
-        once("a"),
-        once("kept").after(["a"]).rule(Rule::Always),
-        once("child").after(["kept"]),
-    ]));
+    let mut child = once("child").after(["kept"]);
+    child.deadline = Some(Duration::from_secs(10));
+    let kept = once("kept").after(["a"]).rule(Rule::Always);
+    let mut world = World::of(draft([once("a"), kept, child]));
     world.fail("a");
     world.complete("kept");
     world.fail("child");
     world.retry();
     assert_eq!(world.running(), ["a"], "child sees the changes of a, so it waits for them");
+    world.pass(Duration::from_secs(60));
     world.complete_with("a", serde_json::json!({ "k": 1 }));
     assert_eq!(world.running(), ["child"]);
     assert_eq!(world.sees("child"), serde_json::json!({ "k": 1 }));
+    let deadline = world.live.values().next().and_then(|live| live.deadline);
+    assert_eq!(deadline, Some(world.now + Duration::from_secs(10)), "it was not ready before");
 }
 
 #[test]

@@ -153,20 +153,3 @@ proptest! {
         records_tell_the_same(&mut world);
     }
 }
-
-#[test]
-fn debug_case() {
-    let shape = Shape { seed: 11294088065751360874, tasks: 28, time_limits: true };
-    let trouble = Trouble { events: 19, crashes: true, endings: true, max_recoveries: 3 };
-    let mut world = player::play(shape, trouble);
-    for _ in 0..3 {
-        eprintln!("verdict {:?}", world.verdict());
-        let t7 = world.task("t7");
-        eprintln!("deps {:?}", world.setup.definition.task(t7).dependencies.iter().map(|d| world.setup.definition.task(*d).name.clone()).collect::<Vec<_>>());
-        for (generation, step) in &world.durable {
-            eprintln!("{generation} {} {:?} {:?} {:?}", step.name, step.kind, step.ended_at, step.epoch);
-        }
-        eprintln!("opened {:?} now {:?}", world.opened_at, world.now);
-        world = player::play_again(shape, trouble, world);
-    }
-}

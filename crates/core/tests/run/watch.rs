@@ -110,12 +110,6 @@ fn start(world: &World, attempt: &Attempt) {
         assert!(others < limit, "more than {limit} instances of {name} are in flight");
     }
     let deadline = task.deadline.map(|limit| ready_at(world, lane.task) + limit);
-    if attempt.deadline != deadline {
-        for at in facts.lineage.ancestors(lane.task) {
-            let t = definition.task(*at);
-            eprintln!("DBG {} deps {:?} each {:?} rule {:?} outcome {:?} model ended {:?} view {:?} recs {:?}", t.name, t.dependencies.iter().map(|d| definition.task(*d).name.to_string()).collect::<Vec<_>>(), t.for_each, t.rule, facts.outcomes.get(at), ended_at(world, *at), world.run.tasks()[at.get()].ended_at, world.records().filter(|(g, s)| *g == world.generation && world.plan.lane(&s.name).unwrap().task == *at).map(|(_, s)| (s.kind, s.ended_at, s.epoch)).collect::<Vec<_>>());
-        }
-    }
     assert_eq!(attempt.deadline, deadline, "the deadline of {name} counts from its readiness");
 }
 
@@ -142,19 +136,15 @@ fn held(world: &World, name: &str) {
     );
 }
 
-/// When a task's dependencies had ended, by the records.
+/// When everything upstream of a task had ended, by the records.
 fn ready_at(world: &World, task: TaskIx) -> Time {
-    let dependencies = &world.setup.definition.task(task).dependencies;
-    dependencies.iter().map(|at| ended_at(world, *at)).fold(world.opened_at, Time::max)
-}
-
-fn ended_at(world: &World, task: TaskIx) -> Time {
+    let upstream = world.lineage.ancestors(task);
     let ends = world.records().filter(|(generation, step)| {
         let counts = *generation == world.generation || step.kind == StepKind::Completed;
-        counts && step.kind.is_terminal() && world.plan.lane(&step.name).is_some_and(|l| l.task == task)
+        let from = world.plan.lane(&step.name).expect("a record has a lane").task;
+        counts && step.kind.is_terminal() && upstream.contains(&from)
     });
-    // A `for_each` over nothing ends when it is ready.
-    ends.map(|(_, step)| step.ended_at).max().unwrap_or_else(|| ready_at(world, task))
+    ends.map(|(_, step)| step.ended_at).fold(world.opened_at, Time::max)
 }
 
 fn end(world: &World, verdict: &Verdict) {

@@ -5,5 +5,6 @@ mod lab;
 mod launch;
 mod limits;
 mod steering;
+mod traps;
 mod versions;
 mod waiting;

@@ -17,9 +17,7 @@ fn scene(room: &Room) -> (Child, Child) {
     frozen.freeze_in_trap();
     waiting.tell("start");
     let report = format!("process {} holds sqlite://", frozen.pid());
-    eventually("the holder is reported", PATIENCE, || {
-        waiting.journal().contains(&report)
-    });
+    eventually("the holder is reported", PATIENCE, || waiting.journal().contains(&report));
     // Nothing may be acknowledged while nothing can be written.
     assert_eq!(waiting.hear_within("started", Duration::from_millis(200)), None);
     (frozen, waiting)

@@ -5,9 +5,13 @@ use std::{
     fs::{File, OpenOptions},
     io::Write,
     path::Path,
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use windlass::{Cx, RunId};
+
+/// How many times this process has joined: each time it is another node.
+pub static JOINED: AtomicU32 = AtomicU32::new(0);
 
 /// An append-only file of effects, shared by all processes of a test.
 #[derive(Debug)]
@@ -28,8 +32,20 @@ pub struct Attempt {
 #[derive(Clone, Debug)]
 pub struct Effect {
     pub attempt: Attempt,
-    /// Who executed it.
+    /// The node that executed it: its process, and how many times that had joined.
     pub by: String,
+}
+
+impl Effect {
+    /// The process that executed it.
+    pub fn process(&self) -> &str {
+        process(&self.by)
+    }
+}
+
+/// The process that a node is.
+pub fn process(node: &str) -> &str {
+    node.split('#').next().unwrap_or_default()
 }
 
 impl Ledger {
@@ -42,7 +58,8 @@ impl Ledger {
     /// mix.
     pub fn note(&self, cx: &Cx) {
         let item = cx.item().map(|item| format!("[{item}]")).unwrap_or_default();
-        let line = format!("{} {}{item} {} {}\n", cx.run_id(), cx.task(), cx.attempt(), self.by);
+        let node = format!("{}#{}", self.by, JOINED.load(Ordering::SeqCst));
+        let line = format!("{} {}{item} {} {node}\n", cx.run_id(), cx.task(), cx.attempt());
         (&self.file).write_all(line.as_bytes()).expect("the ledger takes a line");
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     child::{GO_ON, MARK, kill_me, leave_trap, wait_in_trap},
     faulty::{Asked, Fault, Faulty},
     graph, journal,
-    ledger::Ledger,
+    ledger::{JOINED, Ledger},
     role::{Boundary, Part, Role},
     room::Room,
 };
@@ -126,7 +126,7 @@ async fn serve(role: &Role, room: &Room, ledger: Arc<Ledger>) {
     let traps = Arc::new(Traps::default());
     let slowest = Arc::new(AtomicU64::new(0));
     let store = faulty(room, &traps, &slowest).await;
-    let (pair, second_try) = (graph::pair(&ledger), graph::second_try(&ledger, Duration::from_secs(1)));
+    let (pair, second_try) = (graph::pair(&ledger), graph::second_try(&ledger, Duration::from_secs(4)));
     let engine = Engine::over(Arc::new(store))
         .workflow(pair.clone())
         .workflow(second_try.clone())
@@ -189,6 +189,7 @@ async fn faulty(room: &Room, traps: &Arc<Traps>, slowest: &Arc<AtomicU64>) -> Fa
     let sprung = Arc::clone(&late);
     faulty.on_call(move |asked| match asked {
         Asked::Join => {
+            JOINED.fetch_add(1, Ordering::SeqCst);
             say("joining");
             Fault::None
         }

@@ -24,8 +24,7 @@ const AT_ONCE: Duration = Duration::from_secs(10);
 async fn after_a_kill_the_restarted_program_goes_on_at_once() {
     let room = Room::new();
     let serving = |name| Child::ready(Role::new(name, &room, Part::Serve));
-    let worked =
-        |by: &str| ledger::effects(&room.effects()).iter().any(|e| e.by == by && e.attempt.step == "first");
+    let worked = |by: &str| ledger::effects(&room.effects()).iter().any(|effect| effect.process() == by);
     let mut before = serving("before");
     let client = room.client().await;
     let workflow = graph::pair(&Arc::new(ledger::Ledger::open(&room.effects(), "nobody")));

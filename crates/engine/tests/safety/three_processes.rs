@@ -65,7 +65,8 @@ async fn three_processes_share_five_thousand_runs_while_one_is_killed_and_one_is
     let started = client.start_many(workflow, vec![100; RUNS]).await.expect("the runs start");
     assert_eq!(started.len(), RUNS);
 
-    let worked = |by: &str| ledger::effects(&room.effects()).iter().filter(|effect| effect.by == by).count();
+    let worked =
+        |by: &str| ledger::effects(&room.effects()).iter().filter(|effect| effect.process() == by).count();
     eventually("all three work", PATIENCE, || {
         ["killed", "frozen", "sound"].iter().all(|by| worked(by) > HELD)
     });
@@ -132,21 +133,31 @@ fn check_ends(room: &Room) {
     }
 }
 
-/// What was executed twice had been in flight in a process that was disturbed, and was repeated once.
+/// What was executed twice had been in flight in a node that was disturbed, and each node executed it once.
 fn check_effects(room: &Room, while_frozen: usize) {
-    let mut effects = ledger::effects(&room.effects());
-    // What the frozen process does after it was thawed it does as another node.
-    for effect in effects.iter_mut().skip(while_frozen).filter(|effect| effect.by == "frozen") {
-        effect.by = "thawed".to_owned();
-    }
+    let effects = ledger::effects(&room.effects());
+    let late = effects.iter().skip(while_frozen).find(|effect| effect.by == "frozen#1");
+    assert!(late.is_none(), "a node that lost its lease began something: {late:?}");
+    // On a slow machine a process may lose its lease without our doing, and goes on as another node.
+    let nodes: HashSet<String> = effects.iter().map(|effect| effect.by.clone()).collect();
+    let last = |process: &str| nodes.iter().filter(|node| ledger::process(node) == process).max().cloned();
+    let undisturbed: HashSet<String> = ["sound", "frozen"].into_iter().filter_map(last).collect();
     let by_attempt = ledger::by_attempt(effects);
     assert_eq!(by_attempt.len(), 2 * RUNS, "two steps of each run, each in one attempt");
     let mut repeats = 0;
     for (attempt, by) in by_attempt {
-        let undisturbed = by.iter().filter(|by| *by == "sound" || *by == "thawed").count();
-        assert!(undisturbed <= 1, "{attempt:?} ran in two processes that were not disturbed: {by:?}");
-        assert_eq!(by.iter().collect::<HashSet<_>>().len(), by.len(), "{attempt:?} ran twice in one: {by:?}");
+        assert_eq!(
+            by.iter().collect::<HashSet<_>>().len(),
+            by.len(),
+            "{attempt:?} ran twice in one node: {by:?}"
+        );
+        let sound = by.iter().filter(|node| undisturbed.contains(*node)).count();
+        assert!(sound <= 1, "{attempt:?} ran in two nodes that were not disturbed: {by:?}");
         repeats += by.len() - 1;
     }
-    assert!(repeats <= 2 * HELD, "{repeats} repeats, but only {HELD} runs were in flight in each process");
+    let disturbed = nodes.len() - undisturbed.len();
+    assert!(
+        repeats <= disturbed * HELD,
+        "{repeats} repeats, but {disturbed} nodes had {HELD} runs in flight each"
+    );
 }
