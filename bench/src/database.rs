@@ -50,9 +50,12 @@ impl Database {
         self.count("SELECT count(*) FROM waiting")
     }
 
-    /// How many runs are held by a node.
+    /// How many runs are held by a node: those that are in no other place.
     pub(crate) fn held(&self) -> Result<u64> {
-        self.count("SELECT count(*) FROM owned")
+        self.count(
+            "SELECT (SELECT count(*) FROM run) - (SELECT count(*) FROM ended) \
+             - (SELECT count(*) FROM ready) - (SELECT count(*) FROM waiting)",
+        )
     }
 
     /// Answers when so many runs have ended. Counting takes time, so a caller waits for a sign of the end first.

@@ -118,7 +118,6 @@ impl Client {
     }
 
     /// Finds runs, and acts on many at once.
-    #[must_use]
     pub fn runs(&self) -> Runs {
         Runs::new(self.clone())
     }

@@ -105,7 +105,7 @@ pub enum Error {
     },
     /// The run ended without a result.
     #[error("{0}")]
-    Run(RunError),
+    Run(Box<RunError>),
     /// A task of this name is not part of the workflow.
     #[error("workflow `{workflow}` has no task `{task}`{}", did_you_mean(nearest.as_deref()))]
     UnknownTask {

@@ -469,8 +469,11 @@ pub struct BulkStart<I> {
     timeout: Option<Duration>,
     inputs: Vec<I>,
     settings: Settings,
-    key: Option<Box<dyn Fn(&I) -> String + Send>>,
+    key: Option<KeyOf<I>>,
 }
+
+/// Makes a run's key from its input.
+type KeyOf<I> = Box<dyn Fn(&I) -> String + Send>;
 
 impl<I: Serialize + Send + Sync + 'static> BulkStart<I> {
     pub(crate) fn new(client: Client, workflow: AnyWorkflow, inputs: impl IntoIterator<Item = I>) -> Self {

@@ -13,8 +13,11 @@ use windlass_store::End;
 /// the store when it hears of a change.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    by_run: Mutex<HashMap<RunId, Vec<(u64, oneshot::Sender<Arc<End>>)>>>,
+    by_run: Mutex<HashMap<RunId, Vec<Waiting>>>,
 }
+
+/// Somebody who waits for one run, with a number to be forgotten by.
+type Waiting = (u64, oneshot::Sender<Arc<End>>);
 
 impl Waiters {
     /// Waits for the end of a run. Whoever registers after the run may have ended must also ask the store.
