@@ -5,6 +5,8 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::random;
+
 macro_rules! uuid_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -17,7 +19,7 @@ macro_rules! uuid_id {
             #[must_use]
             #[allow(clippy::new_without_default, reason = "a default id would be a different one each time")]
             pub fn new() -> Self {
-                Self(Uuid::now_v7())
+                Self(random::time_ordered())
             }
 
             /// The id with these sixteen bytes.
@@ -77,8 +79,8 @@ impl ClaimId {
     #[must_use]
     #[allow(clippy::new_without_default, reason = "a default id would be a different one each time")]
     pub fn new() -> Self {
-        let (_, low) = Uuid::now_v7().as_u64_pair();
-        Self(low & (i64::MAX as u64))
+        let [number, _] = random::numbers();
+        Self(number & (i64::MAX as u64))
     }
 }
 

@@ -13,6 +13,7 @@ mod failure;
 mod graph;
 mod id;
 mod problem;
+mod random;
 mod retry;
 mod rule;
 mod run;

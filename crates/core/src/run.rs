@@ -189,6 +189,11 @@ impl Run {
         std::mem::take(&mut self.commands)
     }
 
+    /// The same, in exchange for an empty list, whose room is used again.
+    pub fn swap_commands(&mut self, empty: &mut Vec<Command>) {
+        std::mem::swap(&mut self.commands, empty);
+    }
+
     /// When the run wants to hear a [`Event::Tick`], if nothing else happens.
     #[must_use]
     pub fn next_tick(&self) -> Option<Time> {

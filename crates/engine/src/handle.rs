@@ -217,8 +217,9 @@ impl<O> Run<O> {
 impl<O: DeserializeOwned> Run<O> {
     fn finish(&self, end: &End) -> Result<O, Error> {
         let hub = &self.client.hub;
-        let error =
-            |verdict| Error::Run(Box::new(RunError { run: self.id, workflow: self.workflow.to_string(), verdict }));
+        let error = |verdict| {
+            Error::Run(Box::new(RunError { run: self.id, workflow: self.workflow.to_string(), verdict }))
+        };
         if end.state != RunState::Completed {
             return Err(match verdict_of(&self.client, end)? {
                 Some(verdict) => error(verdict),

@@ -1,6 +1,14 @@
 //! One run in memory: it hears what happened, and carries out what the core asks for.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::Waker,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use tokio::{
@@ -81,6 +89,8 @@ pub(crate) struct RunLoop {
     node: Arc<Node>,
     subject: Subject,
     run: Run,
+    /// What the core asks for, and the room that it was asked in before.
+    commands: Vec<Command>,
     outputs: Outputs,
     saved: HashMap<Arc<str>, Slot>,
     attempts: HashMap<LaneId, Live>,
@@ -121,6 +131,7 @@ impl RunLoop {
             node,
             subject,
             run,
+            commands: Vec::new(),
             outputs,
             saved: HashMap::new(),
             attempts: HashMap::new(),
@@ -326,7 +337,12 @@ impl RunLoop {
 
     fn carry_out(&mut self) {
         let mut steps = Vec::new();
-        for command in self.run.take_commands() {
+        let mut commands = std::mem::take(&mut self.commands);
+        self.run.swap_commands(&mut commands);
+        // Several attempts that start together are for several threads.
+        let starts = commands.iter().filter(|command| matches!(command, Command::Start(_))).count();
+        let alone = starts == 1 && self.attempts.is_empty();
+        for command in commands.drain(..) {
             match command {
                 Command::Record { lane, step } => match self.row(lane, step) {
                     Ok(row) => steps.push(row),
@@ -335,12 +351,13 @@ impl RunLoop {
                 Command::Start(_) if !self.node.may_act(self.subject.holder) => {
                     return self.lost(&Lost::Fenced);
                 }
-                Command::Start(attempt) => self.start(attempt),
+                Command::Start(attempt) => self.start(attempt, alone),
                 Command::Isolate(lane) => self.isolate(lane),
                 Command::Stop(lane) => self.stop(lane),
                 Command::End(verdict) => return self.end(steps, verdict),
             }
         }
+        self.commands = commands;
         if !steps.is_empty() {
             let records = steps.len() as u64;
             let consumed = std::mem::take(&mut self.consumed);
@@ -381,7 +398,7 @@ impl RunLoop {
         })
     }
 
-    fn start(&mut self, attempt: Attempt) {
+    fn start(&mut self, attempt: Attempt, alone: bool) {
         let lane = attempt.lane;
         let code = &self.subject.registered.workflow.code()[lane.task.get()];
         let plan = Arc::clone(self.run.plan());
@@ -432,7 +449,11 @@ impl RunLoop {
             run = %self.subject.run, workflow = %plan.definition.name, task = %task.name, item = lane.item,
             attempt = attempt.number,
         );
-        let task = self.node.work.spawn_on(job.run().instrument(span), &self.node.user);
+        let mut work = Box::pin(job.run().instrument(span));
+        if alone && !is_blocking && is_done_at_once(work.as_mut()) {
+            return;
+        }
+        let task = self.node.work.spawn_on(work, &self.node.user);
         self.attempts.insert(lane, Live { cx, task, is_blocking });
     }
 
@@ -651,6 +672,14 @@ impl RunLoop {
 
 /// Waiting longer than this between two looks costs nothing.
 pub(crate) const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Begins an attempt here and now. Many never wait, and then need no task of their own; one that does wait is asked
+/// again by the task that it gets.
+fn is_done_at_once(work: Pin<&mut impl Future<Output = ()>>) -> bool {
+    let mut nobody = std::task::Context::from_waker(Waker::noop());
+    // A panic outside the body's own guard ends the attempt: its report says so when it is dropped.
+    catch_unwind(AssertUnwindSafe(|| work.poll(&mut nobody).is_ready())).unwrap_or(true)
+}
 
 fn count_items(task: &str, json: &[u8]) -> Result<u32, Failure> {
     let items: Vec<serde::de::IgnoredAny> = serde_json::from_slice(json).map_err(|error| {

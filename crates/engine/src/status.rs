@@ -1,6 +1,6 @@
 //! Where a run stands, for people and programs.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 use windlass_core::{Failure, Plan, RunId, RunState, Skip, StepKind, TaskState, TaskView, Time, Verdict};
@@ -189,8 +189,12 @@ async fn views(
 async fn ask_the_loop(client: &Client, image: &RunImage) -> Option<Described> {
     let (sender, views) = oneshot::channel();
     client.node.as_ref()?.tell(image.run.id, Mail::Describe(sender))?;
-    views.await.ok()
+    // A loop whose attempt does not yield cannot answer; then the records must do.
+    tokio::time::timeout(PATIENCE, views).await.ok()?.ok()
 }
+
+/// How long a run loop may take to say where its tasks stand.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 impl TaskStatus {
     fn new(view: TaskView, progress: Option<f64>) -> Self {
