@@ -31,7 +31,7 @@ CREATE TABLE definition (
 ) STRICT;
 
 -- How a run was started. Never updated: where a run stands is a row in exactly one of
--- ready, waiting, owned and ended.
+-- ready, waiting and ended, or in none of them and listed in holding. `steps` is 1 when it started with records.
 CREATE TABLE run (
     id          BLOB    PRIMARY KEY,
     workflow    INTEGER NOT NULL,
@@ -44,12 +44,13 @@ CREATE TABLE run (
     key         TEXT,
     tags        TEXT,
     forked_from BLOB,
-    trace       TEXT
+    trace       TEXT,
+    steps       INTEGER
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX run_key ON run (key, id) WHERE key IS NOT NULL;
 
--- In the four places, `opened_at` is NULL when it is the run's `created_at`.
+-- In every place, `opened_at` is NULL when it is the run's `created_at`.
 CREATE TABLE ready (
     queue      INTEGER NOT NULL,
     workflow   INTEGER NOT NULL,
@@ -79,16 +80,13 @@ CREATE TABLE waiting (
 CREATE INDEX waiting_due  ON waiting (until) WHERE until IS NOT NULL;
 CREATE INDEX waiting_list ON waiting (workflow, state, run);
 
-CREATE TABLE owned (
-    node       INTEGER NOT NULL,
-    run        BLOB    NOT NULL,
-    claim      INTEGER NOT NULL,
-    generation INTEGER NOT NULL,
-    definition INTEGER,
-    opened_at  INTEGER,
-    recoveries INTEGER NOT NULL,
-    PRIMARY KEY (node, run)
-) STRICT, WITHOUT ROWID;
+-- What nodes hold: one row for all the runs that a node got in one transaction, deleted when the last of them has
+-- gone. A listed run is held when it is in none of the other three tables; the newest row that lists it is right.
+CREATE TABLE holding (
+    batch INTEGER PRIMARY KEY AUTOINCREMENT,
+    node  INTEGER NOT NULL,
+    runs  BLOB    NOT NULL
+) STRICT;
 
 -- The standing end of a run, with the last step of its last act folded in (`step_*`, NULL when there was
 -- none). `step_shares` is 1 when the step's output is the run's and is kept once.

@@ -18,10 +18,12 @@ use crate::{
     held::{Held, Mirror},
     image, inbox,
     name::Names,
-    node, owned,
+    node,
     pen::Pen,
     place::Carried,
-    ready, run, saved, step,
+    ready,
+    run::{self, Started},
+    saved, step,
     waiting::{self, Waiter},
 };
 
@@ -37,7 +39,7 @@ pub(crate) fn claim(desk: &mut Desk, request: &Claim) -> Result<Claimed, Fault> 
     wake(&desk.book.conn, &due)?;
 
     let mut taking = Taking::new(&mut desk.book, request)?;
-    let held = mirror.of_claim(&desk.book.conn, request.claim)?;
+    let held = mirror.of_claim(request.claim);
     let mut runs = Vec::new();
     if held.is_empty() {
         runs = taking.take(&mut desk.book, &mut mirror, request)?;
@@ -48,6 +50,7 @@ pub(crate) fn claim(desk: &mut Desk, request: &Claim) -> Result<Claimed, Fault> 
     }
     let more = request.room > 0 && (due.len() == DUE_AT_ONCE || taking.has_more(&desk.book.conn)?);
     let next_due = waiting::next_due(&desk.book.conn)?;
+    mirror.write(&desk.book.conn)?;
     desk.mirrors.insert(request.node, mirror);
     if !due.is_empty() {
         desk.stir(Some(request.node));
@@ -93,6 +96,8 @@ struct Line {
     version: DefinitionId,
     /// The row that was read last.
     last: (i64, [u8; 16]),
+    /// The row that was taken last: everything before it was taken too.
+    taken: Option<(u8, RunId)>,
     rows: VecDeque<(u8, RunId, Carried)>,
     is_read_out: bool,
 }
@@ -140,7 +145,15 @@ impl Taking {
             for (workflow, version) in &versions {
                 let Some(workflow) = names.find(conn, workflow)? else { continue };
                 let (last, rows) = ((-1, [0; 16]), VecDeque::new());
-                lines.push(Line { queue, workflow, version: *version, last, rows, is_read_out: false });
+                lines.push(Line {
+                    queue,
+                    workflow,
+                    version: *version,
+                    last,
+                    taken: None,
+                    rows,
+                    is_read_out: false,
+                });
             }
         }
         // A single line is read in one go; many are read in small pieces, for few of them give much.
@@ -177,10 +190,16 @@ impl Taking {
             let left = room.get_mut(&line.queue).filter(|left| **left > 0);
             let Some(left) = left else { continue };
             *left -= 1;
-            let Some((_, run, carried)) = line.rows.pop_front() else { continue };
+            let Some((priority, run, carried)) = line.rows.pop_front() else { continue };
+            line.taken = Some((priority, run));
             bytes += chosen.take(names, mirror, line, run, carried)?;
             line.fill(conn, self.chunk)?;
             heads.extend(line.head().map(|head| Reverse((head, at))));
+        }
+        for line in &self.lines {
+            if let Some((priority, run)) = line.taken {
+                ready::remove_up_to(conn, line.queue, line.workflow, priority, run)?;
+            }
         }
         Ok(chosen.runs)
     }
@@ -207,8 +226,6 @@ struct Chosen<'a> {
     saved: bool,
     read_run: Pen<'a>,
     read_steps: Pen<'a>,
-    remove_ready: Pen<'a>,
-    add_owned: Pen<'a>,
 }
 
 impl<'a> Chosen<'a> {
@@ -220,8 +237,6 @@ impl<'a> Chosen<'a> {
             saved: saved::any(conn)?,
             read_run: Pen::new(conn, run::READ),
             read_steps: Pen::new(conn, step::READ),
-            remove_ready: Pen::new(conn, ready::REMOVE),
-            add_owned: Pen::new(conn, owned::ADD),
         })
     }
 
@@ -235,17 +250,17 @@ impl<'a> Chosen<'a> {
         mut carried: Carried,
     ) -> Result<usize, Fault> {
         let Claim { node, claim, .. } = *self.request;
-        let (core, row) =
-            run::read(&mut self.read_run, names, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let started = run::read(&mut self.read_run, names, id)?;
+        let Started { core, row, has_steps } = started.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        // A run that nobody held has no records but those that it started with.
+        let has_steps = has_steps || carried.definition.is_some();
         carried.definition.get_or_insert(line.version.0);
-        ready::remove(&mut self.remove_ready, id, &core)?;
-        owned::add(&mut self.add_owned, mirror.no, id, claim, &carried)?;
 
         let conn = self.read_run.conn();
         let image = RunImage {
             run: row,
             standing: carried.standing(&core, Place::Owned { node, claim }),
-            steps: step::read(&mut self.read_steps, id)?,
+            steps: if has_steps { step::read(&mut self.read_steps, id)? } else { Vec::new() },
             inbox: if self.messages { inbox::read(conn, id)? } else { Vec::new() },
             saved: if self.saved { saved::read(conn, id)? } else { Vec::new() },
         };

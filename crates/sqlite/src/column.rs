@@ -38,10 +38,6 @@ pub(crate) fn node_id(row: &Row<'_>, index: usize) -> rusqlite::Result<NodeId> {
     row.get(index).map(NodeId::from_bytes)
 }
 
-pub(crate) fn claim_id(row: &Row<'_>, index: usize) -> rusqlite::Result<ClaimId> {
-    row.get(index).map(|number: i64| ClaimId(number.cast_unsigned()))
-}
-
 pub(crate) fn bytes(row: &Row<'_>, index: usize) -> rusqlite::Result<Bytes> {
     maybe_bytes(row, index)?.ok_or_else(|| unreadable(index, Type::Blob, FromSqlError::InvalidType))
 }

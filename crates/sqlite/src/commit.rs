@@ -13,8 +13,9 @@ use crate::{
     error::Fault,
     held::{Held, Mirror},
     inbox,
+    mix::MixBuilder,
     name::Names,
-    node, owned,
+    node,
     pen::Pen,
     ready, run, saved,
     step::{self, StepKey},
@@ -47,8 +48,6 @@ pub(crate) struct Pens<'c> {
     pub(crate) add_run: Pen<'c>,
     pub(crate) add_step: Pen<'c>,
     pub(crate) add_ended: Pen<'c>,
-    pub(crate) add_owned: Pen<'c>,
-    pub(crate) remove_owned: Pen<'c>,
     pub(crate) add_ready: Pen<'c>,
     pub(crate) remove_ready: Pen<'c>,
     pub(crate) add_waiting: Pen<'c>,
@@ -61,8 +60,6 @@ impl<'c> Pens<'c> {
             add_run: Pen::new(conn, run::ADD),
             add_step: Pen::new(conn, step::ADD),
             add_ended: Pen::new(conn, ended::ADD),
-            add_owned: Pen::new(conn, owned::ADD),
-            remove_owned: Pen::new(conn, owned::REMOVE),
             add_ready: Pen::new(conn, ready::ADD),
             remove_ready: Pen::new(conn, ready::REMOVE),
             add_waiting: Pen::new(conn, waiting::ADD),
@@ -82,7 +79,7 @@ pub(crate) struct Batch<'a> {
     /// Whether something happened that others may wait for.
     pub(crate) stirred: bool,
     /// Whether a run of a queue and workflow is ready, where it was asked.
-    ready: HashMap<(i64, i64), bool>,
+    ready: HashMap<(i64, i64), bool, MixBuilder>,
     /// Whether any inbox has a row, once it was asked.
     messages: Option<bool>,
 }
@@ -99,14 +96,15 @@ pub(crate) fn commit(desk: &mut Desk, node: Option<NodeId>, units: &[Unit]) -> R
         mirror: mirror.as_mut(),
         now,
         stirred: false,
-        ready: HashMap::new(),
+        ready: HashMap::default(),
         messages: None,
     };
     let answers = batch.write_all(units)?;
     let stirred = batch.stirred;
     // Its statements go back to the connection before anything else is asked of it.
     drop(batch);
-    if let (Some(node), Some(mirror)) = (node, mirror) {
+    if let (Some(node), Some(mut mirror)) = (node, mirror) {
+        mirror.write(&desk.book.conn)?;
         desk.mirrors.insert(node, mirror);
     }
     if stirred {
@@ -161,27 +159,27 @@ impl Batch<'_> {
         let Some(mirror) = self.mirror.as_deref_mut() else { return Ok(false) };
         match act {
             Act::Record { steps, consumed, .. } => {
-                let Some(held) = mirror.get(self.conn, run, claim)? else { return Ok(false) };
+                let Some(held) = mirror.get(run, claim) else { return Ok(false) };
                 record(self.conn, &mut self.pens.add_step, run, held, steps)?;
                 inbox::consume(self.conn, run, consumed)?;
             }
             Act::Save { step, value, .. } => {
-                let Some(held) = mirror.get(self.conn, run, claim)? else { return Ok(false) };
+                let Some(held) = mirror.get(run, claim) else { return Ok(false) };
                 held.saved = true;
                 saved::keep(self.conn, run, step, value)?;
             }
             Act::End { steps, end, .. } => {
-                let Some(held) = self.give_up(run, claim)? else { return Ok(false) };
+                let Some(held) = mirror.take(run, claim) else { return Ok(false) };
                 self.end_held(run, held, steps, end)?;
             }
             Act::Park { steps, consumed, wait, .. } => {
-                let Some(mut held) = self.give_up(run, claim)? else { return Ok(false) };
+                let Some(mut held) = mirror.take(run, claim) else { return Ok(false) };
                 record(self.conn, &mut self.pens.add_step, run, &mut held, steps)?;
                 inbox::consume(self.conn, run, consumed)?;
                 self.park(run, &held, wait)?;
             }
             Act::Release { .. } => {
-                let Some(held) = self.give_up(run, claim)? else { return Ok(false) };
+                let Some(held) = mirror.take(run, claim) else { return Ok(false) };
                 self.make_ready(run, &held.core, &held.carried)?;
             }
             Act::Start(_) | Act::Send(_) | Act::EndIdle { .. } | Act::Reopen { .. } => {
@@ -228,16 +226,6 @@ impl Batch<'_> {
         // Whoever sleeps until the next due run has to look again.
         self.stirred = true;
         waiting::add(&mut self.pens.add_waiting, run, &held.core, &held.carried, wait)
-    }
-
-    /// Takes a run from the committing node, if it holds it under this claim.
-    fn give_up(&mut self, run: RunId, claim: ClaimId) -> Result<Option<Held>, rusqlite::Error> {
-        let Some(mirror) = self.mirror.as_deref_mut() else { return Ok(None) };
-        let held = mirror.take(self.conn, run, claim)?;
-        if held.is_some() {
-            owned::remove(&mut self.pens.remove_owned, mirror.no, run)?;
-        }
-        Ok(held)
     }
 
     /// An act whose claim has written the end that the run stands at was written with it; any other act of

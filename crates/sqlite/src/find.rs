@@ -5,7 +5,7 @@ use windlass_core::{RunId, RunState, Time};
 use windlass_store::{Page, Query, RunSummary};
 
 use crate::{
-    book::Book, column, ended, error::Fault, name::Names, owned, place::locate, ready, run::Core, waiting,
+    book::Book, column, ended, error::Fault, holding, name::Names, place::locate, ready, run::Core, waiting,
 };
 
 const RUNS: &str = "SELECT id FROM run WHERE id < ?1 ORDER BY id DESC LIMIT ?2";
@@ -32,11 +32,24 @@ enum Source<'q> {
     Runs,
     Key(&'q str),
     Tag(&'q str),
-    Ready { queue: i64, workflow: i64, priority: i64 },
-    Waiting { workflow: i64, state: RunState },
-    Owned,
-    Ended { workflow: i64 },
-    Otherwise { workflow: i64, state: RunState },
+    Ready {
+        queue: i64,
+        workflow: i64,
+        priority: i64,
+    },
+    Waiting {
+        workflow: i64,
+        state: RunState,
+    },
+    /// What nodes hold: as much as is running.
+    Held(Vec<RunId>),
+    Ended {
+        workflow: i64,
+    },
+    Otherwise {
+        workflow: i64,
+        state: RunState,
+    },
 }
 
 /// Runs that fit a query, newest first.
@@ -79,7 +92,9 @@ fn sources<'q>(book: &mut Book, query: &'q Query) -> Result<Vec<Source<'q>>, Fau
     let wants = |state: RunState| query.states.is_empty() || query.states.contains(&state);
     let mut sources = Vec::new();
     if wants(RunState::Running) {
-        sources.push(Source::Owned);
+        let mut listed: Vec<_> = holding::newest(conn)?.into_keys().collect();
+        listed.sort_unstable_by(|a, b| b.cmp(a));
+        sources.push(Source::Held(listed));
     }
     if wants(RunState::Pending) || wants(RunState::Suspended) {
         ready_lines(conn, &workflows, &mut sources)?;
@@ -129,6 +144,8 @@ fn candidates(
         ids.extend(source.read(conn, before, chunk)?);
     }
     ids.sort_unstable_by(|a, b| b.cmp(a));
+    // A run that has gone from its node may still be listed there.
+    ids.dedup();
     // The first of the whole are among the first of each stream; later ones may lack a neighbour.
     ids.truncate(usize::try_from(chunk).unwrap_or(usize::MAX));
     Ok(ids)
@@ -149,7 +166,10 @@ impl Source<'_> {
             Self::Waiting { workflow, state } => {
                 read(waiting::BACKWARDS, params![workflow, *state as u8, before, chunk])
             }
-            Self::Owned => read(owned::BACKWARDS, params![before, chunk]),
+            Self::Held(listed) => {
+                let older = listed.iter().filter(|run| &run.as_bytes()[..] < before);
+                Ok(older.take(usize::try_from(chunk).unwrap_or(usize::MAX)).copied().collect())
+            }
             Self::Ended { workflow } => read(ended::BACKWARDS, params![workflow, before, chunk]),
             Self::Otherwise { workflow, state } => {
                 read(ended::OTHERWISE_BACKWARDS, params![workflow, *state as u8, before, chunk])
@@ -181,7 +201,7 @@ fn summary(book: &mut Book, id: RunId, query: &Query) -> rusqlite::Result<Option
     if !fits {
         return Ok(None);
     }
-    let standing = locate(conn, id, &core)?.standing(&core);
+    let standing = locate(conn, id, &core)?.standing(conn, &core, || holding::find(conn, id))?;
     if !query.states.is_empty() && !query.states.contains(&standing.state()) {
         return Ok(None);
     }

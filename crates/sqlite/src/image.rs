@@ -7,16 +7,19 @@ use crate::{
     book::Book,
     ended,
     error::Fault,
-    inbox,
+    holding, inbox,
     pen::Pen,
     place::{Spot, locate},
-    run, saved, step,
+    run::{self, Started},
+    saved, step,
 };
 
 /// A run with its records.
 pub(crate) fn load(book: &mut Book, id: RunId) -> Result<Option<RunImage>, Fault> {
     let Book { conn, names } = book;
-    let Some((core, row)) = run::read(&mut Pen::new(conn, run::READ), names, id)? else { return Ok(None) };
+    let Some(Started { core, row, .. }) = run::read(&mut Pen::new(conn, run::READ), names, id)? else {
+        return Ok(None);
+    };
     let mut spot = locate(conn, id, &core)?;
     let mut steps = step::read(&mut Pen::new(conn, step::READ), id)?;
     if let Spot::Ended(row) = &mut spot {
@@ -24,7 +27,7 @@ pub(crate) fn load(book: &mut Book, id: RunId) -> Result<Option<RunImage>, Fault
     }
     Ok(Some(RunImage {
         run: row,
-        standing: spot.standing(&core),
+        standing: spot.standing(conn, &core, || holding::find(conn, id))?,
         steps,
         inbox: inbox::read(conn, id)?,
         saved: saved::read(conn, id)?,

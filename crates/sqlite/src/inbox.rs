@@ -4,7 +4,7 @@ use rusqlite::{Connection, Row, params};
 use windlass_core::{NodeId, RunId, Time};
 use windlass_store::{InboxRow, NewMessage};
 
-use crate::column;
+use crate::{column, holding, place, run};
 
 const ADD: &str = "INSERT INTO inbox (run, topic, key, body, at) VALUES (?1, ?2, ?3, ?4, ?5)";
 const KNOWN: &str = "\
@@ -12,15 +12,7 @@ const KNOWN: &str = "\
         OR EXISTS (SELECT 1 FROM delivered WHERE run = ?1 AND topic = ?2 AND key = ?3)";
 const READ: &str = "SELECT seq, run, topic, body, at FROM inbox WHERE run = ?1 ORDER BY seq";
 const TOPICS: &str = "SELECT topic FROM inbox WHERE run = ?1";
-const OF_NODE: &str = "\
-    SELECT i.seq, i.run, i.topic, i.body, i.at \
-    FROM node AS n CROSS JOIN owned AS o ON o.node = n.no CROSS JOIN inbox AS i ON i.run = o.run \
-    WHERE n.id = ?1";
-/// The same, for when there are fewer messages than a node may hold runs.
-const OF_NODE_BY_MESSAGE: &str = "\
-    SELECT i.seq, i.run, i.topic, i.body, i.at \
-    FROM node AS n CROSS JOIN inbox AS i CROSS JOIN owned AS o ON o.node = n.no AND o.run = i.run \
-    WHERE n.id = ?1";
+const RECEIVERS: &str = "SELECT DISTINCT run FROM inbox";
 const COUNT: &str = "SELECT count(*) FROM (SELECT 1 FROM inbox LIMIT ?1)";
 const ANY: &str = "SELECT EXISTS (SELECT 1 FROM inbox)";
 const DELIVER: &str = "\
@@ -33,7 +25,7 @@ const CLEAR: &str = "DELETE FROM inbox WHERE run = ?1";
 const FEW: i64 = 1000;
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[ADD, KNOWN, READ, TOPICS, OF_NODE, DELIVER, REMOVE, CLEAR];
+pub(crate) const STATEMENTS: &[&str] = &[ADD, KNOWN, READ, TOPICS, DELIVER, REMOVE, CLEAR];
 
 /// Adds a row.
 pub(crate) fn add(conn: &Connection, run: RunId, message: &NewMessage, at: Time) -> rusqlite::Result<()> {
@@ -71,13 +63,29 @@ pub(crate) fn has_topic(conn: &Connection, run: RunId, topics: &[String]) -> rus
 /// What lies in the inboxes of the runs that a node holds, oldest first.
 pub(crate) fn of_node(conn: &Connection, node: NodeId) -> rusqlite::Result<Vec<InboxRow>> {
     let count: i64 = conn.prepare_cached(COUNT)?.query_row([FEW], |row| row.get(0))?;
-    let find = match count {
-        0 => return Ok(Vec::new()),
-        FEW.. => OF_NODE,
-        _ => OF_NODE_BY_MESSAGE,
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let Some(no) = holding::node_number(conn, node)? else { return Ok(Vec::new()) };
+    let mut listed = holding::newest(conn)?;
+    listed.retain(|_, (holder, _)| *holder == no);
+    let receivers: Vec<RunId> = if count < FEW {
+        conn.prepare_cached(RECEIVERS)?
+            .query_map([], |row| column::run_id(row, 0))?
+            .collect::<Result<_, _>>()?
+    } else {
+        listed.keys().copied().collect()
     };
-    let mut find = conn.prepare_cached(find)?;
-    let mut rows: Vec<_> = find.query_map([node.as_bytes()], inbox_row)?.collect::<Result<_, _>>()?;
+    let mut rows = Vec::new();
+    for run in receivers.into_iter().filter(|run| listed.contains_key(run)) {
+        let inbox = read(conn, run)?;
+        if !inbox.is_empty()
+            && let Some(core) = run::core(conn, run)?
+            && !place::is_elsewhere(conn, run, &core)?
+        {
+            rows.extend(inbox);
+        }
+    }
     rows.sort_by_key(|row| row.seq);
     Ok(rows)
 }

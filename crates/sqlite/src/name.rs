@@ -4,6 +4,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use rusqlite::{Connection, OptionalExtension};
 
+use crate::mix::MixBuilder;
+
 const NUMBER: &str = "SELECT no FROM name WHERE text = ?1";
 const TEXT: &str = "SELECT text FROM name WHERE no = ?1";
 const ADD: &str = "INSERT INTO name (text) VALUES (?1) RETURNING no";
@@ -15,8 +17,8 @@ pub(crate) const STATEMENTS: &[&str] = &[NUMBER, TEXT];
 /// The names that one connection has met. Names are never changed or removed, so what was met stays true.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    numbers: HashMap<Arc<str>, i64>,
-    texts: HashMap<i64, Arc<str>>,
+    numbers: HashMap<Arc<str>, i64, MixBuilder>,
+    texts: HashMap<i64, Arc<str>, MixBuilder>,
 }
 
 impl Names {

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use windlass_core::{NodeId, Time};
 use windlass_store::{Death, Heartbeat, Joined, NewNode, NodeRow, StoreError, Swept};
 
-use crate::{column, desk::Desk, error::Fault, held::Mirror, inbox, owned, pen::Pen, ready};
+use crate::{column, desk::Desk, error::Fault, held::Mirror, holding, inbox, pen::Pen, ready};
 
 const FENCE: &str = "SELECT no, dead, handle FROM node WHERE id = ?1";
 const ADOPT: &str = "UPDATE node SET handle = ?2 WHERE no = ?1";
@@ -40,11 +40,11 @@ pub(crate) fn fence(desk: &mut Desk, node: NodeId) -> Result<Mirror, Fault> {
             Err(StoreError::Fenced.into())
         }
         Some((no, false, handle)) if handle == desk.handle => {
-            Ok(known.unwrap_or_else(|| Mirror::unknown(no)))
+            Ok(known.map_or_else(|| Mirror::read(conn, no), Ok)?)
         }
         Some((no, false, _)) => {
             conn.prepare_cached(ADOPT)?.execute([no, desk.handle])?;
-            Ok(Mirror::unknown(no))
+            Ok(Mirror::read(conn, no)?)
         }
     }
 }
@@ -110,10 +110,10 @@ pub(crate) fn heartbeat(desk: &mut Desk, node: NodeId, running: u32) -> Result<H
 pub(crate) fn leave(desk: &mut Desk, node: NodeId) -> Result<(), Fault> {
     let no = check(desk, node)?;
     desk.mirrors.remove(&node);
-    let released = release(&desk.book.conn, no, usize::MAX, 0)?;
+    let Released { count, .. } = release(&desk.book.conn, no, usize::MAX, 0)?;
     desk.book.conn.prepare_cached(REMOVE)?.execute([no])?;
     desk.let_go.push(node);
-    if released > 0 {
+    if count > 0 {
         desk.stir(Some(node));
     }
     Ok(())
@@ -157,8 +157,9 @@ pub(crate) fn sweep(desk: &mut Desk, judge: NodeId, limit: usize) -> Result<Swep
         .collect::<Result<_, _>>()?;
     let mut swept = Swept { released: 0, more: false };
     for (no, id) in dead {
-        swept.released += release(conn, no, limit - swept.released, 1)?;
-        if owned::any(conn, no)? {
+        let Released { count, more } = release(conn, no, limit - swept.released, 1)?;
+        swept.released += count;
+        if more {
             swept.more = true;
         } else {
             conn.prepare_cached(REMOVE)?.execute([no])?;
@@ -181,17 +182,32 @@ fn exists(conn: &Connection, id: NodeId) -> rusqlite::Result<bool> {
     conn.prepare_cached(FENCE)?.exists([id.as_bytes()])
 }
 
-/// Makes up to `limit` runs of a node ready. Answers how many.
-fn release(conn: &Connection, no: i64, limit: usize, recoveries: u32) -> rusqlite::Result<usize> {
-    let (mut add, mut remove) = (Pen::new(conn, ready::ADD), Pen::new(conn, owned::REMOVE));
-    let rows = owned::of_node(conn, no, limit)?;
-    for row in &rows {
-        let mut carried = row.carried;
-        carried.recoveries += recoveries;
-        owned::remove(&mut remove, no, row.run)?;
-        ready::add(&mut add, row.run, &row.core, &carried)?;
+/// What became of the runs of a node.
+struct Released {
+    count: usize,
+    /// Whether the node still holds something.
+    more: bool,
+}
+
+/// Makes up to `limit` runs of a node ready.
+fn release(conn: &Connection, no: i64, limit: usize, recoveries: u32) -> rusqlite::Result<Released> {
+    let mut add = Pen::new(conn, ready::ADD);
+    let mut released = Released { count: 0, more: false };
+    for batch in holding::of_node(conn, no)? {
+        let room = limit - released.count;
+        for held in batch.held.iter().take(room) {
+            let mut carried = held.entry.carried;
+            carried.recoveries += recoveries;
+            ready::add(&mut add, held.entry.run, &held.core, &carried)?;
+        }
+        released.count += batch.held.len().min(room);
+        if batch.held.len() > room {
+            released.more = true;
+        } else {
+            holding::remove(conn, batch.no)?;
+        }
     }
-    Ok(rows.len())
+    Ok(released)
 }
 
 fn node_row(row: &Row<'_>) -> rusqlite::Result<NodeRow> {

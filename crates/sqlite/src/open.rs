@@ -3,12 +3,20 @@
 use std::{
     io,
     path::{Path, PathBuf},
+    sync::mpsc::{RecvTimeoutError, channel},
     time::Duration,
 };
 
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, config::DbConfig};
 
-use crate::{OpenError, Synchronous, clock::Clock, locks::Locks, migration, mount};
+use crate::{
+    OpenError, Synchronous,
+    clock::Clock,
+    locks::Locks,
+    migration, mount,
+    turnstile::{Turn, Turnstile},
+    watcher::{PATIENCE, name_holder},
+};
 
 /// The first version of SQLite that does not lose committed data when two connections write checkpoints at once.
 const OLDEST_SQLITE: i32 = 3_051_003;
@@ -62,7 +70,7 @@ pub(crate) fn open_file(path: &Path, setup: Setup, clock: &Clock) -> Result<Open
     }
     let locks = Locks::open(&path).map_err(|error| no_locks(&path, &error))?;
     // Making the file, its tables and its log is done by one process while the others wait.
-    let turn = locks.turnstile.pass().map_err(|error| no_locks(&path, &error))?;
+    let turn = first_turn(&locks.turnstile, &path).map_err(|error| no_locks(&path, &error))?;
     let conn = connect(&path, OpenFlags::SQLITE_OPEN_CREATE)?;
     if conn.is_readonly(MAIN_DB).map_err(|error| failed(&path, &error))? {
         let reason = "the file or its file system allows reading alone".to_owned();
@@ -74,6 +82,22 @@ pub(crate) fn open_file(path: &Path, setup: Setup, clock: &Clock) -> Result<Open
     migration::migrate(&conn, &path, clock)?;
     drop(turn);
     Ok(Opened { conn, locks, path })
+}
+
+/// Waits for the turn of this process, and says so when it does not come.
+fn first_turn<'a>(turnstile: &'a Turnstile, path: &Path) -> io::Result<Turn<'a>> {
+    std::thread::scope(|scope| {
+        let (taken, waiting) = channel::<()>();
+        scope.spawn(move || {
+            if waiting.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                let holder = turnstile.holder().unwrap_or_default();
+                name_holder(&path.display().to_string(), holder, PATIENCE);
+            }
+        });
+        let turn = turnstile.pass();
+        drop(taken);
+        turn
+    })
 }
 
 /// Opens a database that lives as long as its connection.

@@ -44,7 +44,7 @@ impl Batch<'_> {
         let spot = locate(self.conn, id, &core)?;
         let carried = match &spot {
             Spot::Ended(row) => return Err(Refusal::Ended(row.end.state).into()),
-            Spot::Owned { .. } => return Err(Refusal::Held.into()),
+            Spot::Held => return Err(Refusal::Held.into()),
             Spot::Ready(carried) | Spot::Waiting(carried, _) => *carried,
         };
         if only == Idle::NeverClaimed && carried.definition.is_some() {

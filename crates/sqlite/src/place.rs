@@ -1,12 +1,13 @@
-//! Where a run stands: a row in exactly one of four tables.
+//! Where a run stands: a row in one of three tables, or in none of them when a node holds it.
 
 use rusqlite::{Connection, Row};
-use windlass_core::{ClaimId, NodeId, RunId, Time};
+use windlass_core::{RunId, Time};
 use windlass_store::{DefinitionId, Place, Standing, Wait};
 
 use crate::{
     ended::{self, EndedRow},
-    owned, ready,
+    holding::{self, Entry},
+    ready,
     run::Core,
     waiting,
 };
@@ -47,28 +48,16 @@ impl Carried {
     }
 }
 
-/// A run's row in one of the four tables.
+/// Where a run stands, as its row says.
 pub(crate) enum Spot {
     Ready(Carried),
     Waiting(Carried, Wait),
-    Owned { carried: Carried, node: NodeId, claim: ClaimId },
     Ended(Box<EndedRow>),
+    /// In none of the tables above, so a node holds it.
+    Held,
 }
 
-impl Spot {
-    /// As the contract shows it.
-    pub(crate) fn standing(self, core: &Core) -> Standing {
-        match self {
-            Self::Ready(carried) => carried.standing(core, Place::Ready),
-            Self::Waiting(carried, wait) => carried.standing(core, Place::Waiting(wait)),
-            Self::Owned { carried, node, claim } => carried.standing(core, Place::Owned { node, claim }),
-            Self::Ended(row) => row.carried.standing(core, Place::Ended(row.end)),
-        }
-    }
-}
-
-/// Finds where a run stands. Asked in one transaction with its core, the answer is one of the four; a run
-/// that stands nowhere is a damaged record.
+/// Finds where a run stands. Asked in one transaction with its core.
 pub(crate) fn locate(conn: &Connection, run: RunId, core: &Core) -> rusqlite::Result<Spot> {
     if let Some(row) = ended::read(conn, run, core)? {
         return Ok(Spot::Ended(Box::new(row)));
@@ -76,8 +65,38 @@ pub(crate) fn locate(conn: &Connection, run: RunId, core: &Core) -> rusqlite::Re
     if let Some(carried) = ready::read(conn, run, core)? {
         return Ok(Spot::Ready(carried));
     }
-    if let Some((carried, wait)) = waiting::read(conn, run)? {
-        return Ok(Spot::Waiting(carried, wait));
+    Ok(match waiting::read(conn, run)? {
+        Some((carried, wait)) => Spot::Waiting(carried, wait),
+        None => Spot::Held,
+    })
+}
+
+/// Whether a run stands in a place where nobody holds it.
+pub(crate) fn is_elsewhere(conn: &Connection, run: RunId, core: &Core) -> rusqlite::Result<bool> {
+    Ok(!matches!(locate(conn, run, core)?, Spot::Held))
+}
+
+/// Who holds a run that stands in no other place, as its newest listing says.
+fn held_by(conn: &Connection, core: &Core, listed: Option<(i64, Entry)>) -> rusqlite::Result<Standing> {
+    // A run that is nowhere at all is a damaged record.
+    let (node, entry) = listed.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    let place = Place::Owned { node: holding::node_id(conn, node)?, claim: entry.claim };
+    Ok(entry.carried.standing(core, place))
+}
+
+impl Spot {
+    /// As the contract shows it. `listed` looks the holder up when a node holds the run.
+    pub(crate) fn standing(
+        self,
+        conn: &Connection,
+        core: &Core,
+        listed: impl FnOnce() -> rusqlite::Result<Option<(i64, Entry)>>,
+    ) -> rusqlite::Result<Standing> {
+        Ok(match self {
+            Self::Ready(carried) => carried.standing(core, Place::Ready),
+            Self::Waiting(carried, wait) => carried.standing(core, Place::Waiting(wait)),
+            Self::Ended(row) => row.carried.standing(core, Place::Ended(row.end)),
+            Self::Held => held_by(conn, core, listed()?)?,
+        })
     }
-    owned::find(conn, run)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
 }

@@ -25,7 +25,7 @@ fn statements() -> Vec<&'static str> {
         crate::run::STATEMENTS,
         crate::ready::STATEMENTS,
         crate::waiting::STATEMENTS,
-        crate::owned::STATEMENTS,
+        crate::holding::STATEMENTS,
         crate::ended::STATEMENTS,
         crate::step::STATEMENTS,
         crate::inbox::STATEMENTS,

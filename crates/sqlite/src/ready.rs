@@ -10,6 +10,8 @@ pub(crate) const ADD: &str = "\
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 pub(crate) const REMOVE: &str =
     "DELETE FROM ready WHERE queue = ?1 AND workflow = ?2 AND priority = ?3 AND run = ?4";
+const REMOVE_UP_TO: &str =
+    "DELETE FROM ready WHERE queue = ?1 AND workflow = ?2 AND (priority, run) <= (?3, ?4)";
 const READ: &str = "\
     SELECT generation, definition, opened_at, recoveries FROM ready \
     WHERE queue = ?1 AND workflow = ?2 AND priority = ?3 AND run = ?4";
@@ -23,7 +25,7 @@ pub(crate) const BACKWARDS: &str = "\
     ORDER BY run DESC LIMIT ?5";
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[ADD, REMOVE, READ, ANY, FIRST, BACKWARDS];
+pub(crate) const STATEMENTS: &[&str] = &[ADD, REMOVE, REMOVE_UP_TO, READ, ANY, FIRST, BACKWARDS];
 
 /// Makes a run ready. It must stand nowhere else.
 pub(crate) fn add(pen: &mut Pen<'_>, run: RunId, core: &Core, carried: &Carried) -> rusqlite::Result<()> {
@@ -43,6 +45,18 @@ pub(crate) fn add(pen: &mut Pen<'_>, run: RunId, core: &Core, carried: &Carried)
 /// Takes a run out of here.
 pub(crate) fn remove(pen: &mut Pen<'_>, run: RunId, core: &Core) -> rusqlite::Result<()> {
     pen.write(params![core.queue, core.workflow, core.priority, run.as_bytes()])?;
+    Ok(())
+}
+
+/// Takes all runs of a line out of here, up to one of them.
+pub(crate) fn remove_up_to(
+    conn: &Connection,
+    queue: i64,
+    workflow: i64,
+    priority: u8,
+    run: RunId,
+) -> rusqlite::Result<()> {
+    conn.prepare_cached(REMOVE_UP_TO)?.execute(params![queue, workflow, priority, run.as_bytes()])?;
     Ok(())
 }
 

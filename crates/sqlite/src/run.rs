@@ -7,11 +7,11 @@ use windlass_store::{NewRun, RunRow};
 use crate::{column, name::Names, pen::Pen};
 
 pub(crate) const ADD: &str = "\
-    INSERT INTO run (id, workflow, queue, priority, created_at, input, timeout, context, key, tags, forked_from, trace) \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT (id) DO NOTHING";
+    INSERT INTO run (id, workflow, queue, priority, created_at, input, timeout, context, key, tags, forked_from, trace, steps) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT (id) DO NOTHING";
 const CORE: &str = "SELECT workflow, queue, priority, created_at FROM run WHERE id = ?1";
 pub(crate) const READ: &str = "\
-    SELECT id, workflow, queue, priority, created_at, input, timeout, context, key, tags, forked_from, trace \
+    SELECT id, workflow, queue, priority, created_at, input, timeout, context, key, tags, forked_from, trace, steps \
     FROM run WHERE id = ?1";
 const TAG: &str = "INSERT INTO tag (tag, run) VALUES (:tag, :run) ON CONFLICT DO NOTHING";
 
@@ -42,6 +42,7 @@ pub(crate) fn add(pen: &mut Pen<'_>, id: RunId, core: &Core, new: &NewRun) -> ru
         column::list(&new.tags),
         new.forked_from.as_ref().map(RunId::as_bytes),
         new.trace,
+        (!new.steps.is_empty()).then_some(true),
     ])?;
     Ok(added == 1)
 }
@@ -72,12 +73,16 @@ pub(crate) fn core(conn: &Connection, id: RunId) -> rusqlite::Result<Option<Core
     .optional()
 }
 
+/// A run as its start describes it.
+pub(crate) struct Started {
+    pub(crate) core: Core,
+    pub(crate) row: RunRow,
+    /// Whether it started with records.
+    pub(crate) has_steps: bool,
+}
+
 /// A run as its start describes it, if there is such a run.
-pub(crate) fn read(
-    pen: &mut Pen<'_>,
-    names: &mut Names,
-    id: RunId,
-) -> rusqlite::Result<Option<(Core, RunRow)>> {
+pub(crate) fn read(pen: &mut Pen<'_>, names: &mut Names, id: RunId) -> rusqlite::Result<Option<Started>> {
     let conn = pen.conn();
     let mut rows = pen.ready()?.query([id.as_bytes()])?;
     let Some(row) = rows.next()? else { return Ok(None) };
@@ -87,7 +92,7 @@ pub(crate) fn read(
         priority: row.get(3)?,
         created_at: Time(row.get(4)?),
     };
-    let read = RunRow {
+    let row_of_run = RunRow {
         id,
         workflow: names.text(conn, core.workflow)?,
         queue: names.text(conn, core.queue)?,
@@ -101,5 +106,6 @@ pub(crate) fn read(
         forked_from: row.get::<_, Option<[u8; 16]>>(10)?.map(RunId::from_bytes),
         trace: row.get(11)?,
     };
-    Ok(Some((core, read)))
+    let has_steps = row.get::<_, Option<bool>>(12)?.unwrap_or(false);
+    Ok(Some(Started { core, row: row_of_run, has_steps }))
 }

@@ -33,7 +33,7 @@ use crate::{
     node,
     open::{self, Setup},
     readers,
-    watcher::Watcher,
+    watcher::{PATIENCE, Watcher},
 };
 
 const READERS: usize = 2;
@@ -109,6 +109,7 @@ impl Sqlite {
                     locks: Arc::clone(&locks),
                     peers: Arc::clone(&peers),
                     hints: hints.clone(),
+                    patience: PATIENCE,
                 };
                 let (watching, closed) = channel();
                 handles.push(spawn("windlass-watch", move || watcher.run(&closed)));

@@ -8,7 +8,7 @@ use windlass_store::{KeyConflict, NewKey, NewRun, Refusal, Wait, Written};
 use crate::{
     commit::{Batch, Stop, record},
     held::Held,
-    key, owned,
+    key,
     place::Carried,
     run::{self, Core},
     waiting,
@@ -62,7 +62,6 @@ impl Batch<'_> {
             self.stirred = true;
             waiting::add(&mut self.pens.add_waiting, id, core, &carried, &delay(opened_at))?;
         } else if let (Some(_), Some(mirror)) = (owner, self.mirror.as_deref_mut()) {
-            owned::add(&mut self.pens.add_owned, mirror.no, id, claim, &carried)?;
             mirror.add(id, held);
             return Ok(true);
         } else {

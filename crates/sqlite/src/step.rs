@@ -1,12 +1,12 @@
 //! Finished attempts.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 
 use rusqlite::{Connection, Row, params};
 use windlass_core::{RunId, StepKind, Time};
 use windlass_store::StepRow;
 
-use crate::{column, pen::Pen};
+use crate::{column, mix::Mix, pen::Pen};
 
 pub(crate) const ADD: &str = "\
     INSERT INTO step (run, seq, generation, name, attempt, epoch, kind, started_at, took, output, detail) \
@@ -40,7 +40,7 @@ impl<'a> StepKey<'a> {
 
     /// A number that equal keys share. It is never stored.
     pub(crate) fn digest(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
+        let mut hasher = Mix::default();
         self.hash(&mut hasher);
         hasher.finish()
     }

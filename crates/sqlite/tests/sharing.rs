@@ -146,6 +146,77 @@ async fn a_run_is_claimed_by_one_of_two_and_its_records_go_along() {
     assert_eq!(names, ["extract", "transform", "last"]);
 }
 
+/// How many rows say what nodes hold, and how many bytes they have.
+fn holdings(scene: &Scene) -> (i64, i64) {
+    let conn = rusqlite::Connection::open(scene.file()).unwrap();
+    conn.query_row("SELECT count(*), coalesce(sum(length(runs)), 0) FROM holding", [], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })
+    .unwrap()
+}
+
+#[tokio::test]
+async fn what_a_node_holds_is_written_once_shrinks_and_goes() {
+    let scene = Scene::new();
+    let (party, heir) = (scene.party().await, scene.party().await);
+    let claim = ClaimId::new();
+    let starts: Vec<_> = (0..200)
+        .map(|_| {
+            let owner = Some(Owner { claim, definition: party.definition });
+            Unit { run: RunId::new(), act: Act::Start(Box::new(new_run(owner))) }
+        })
+        .collect();
+    let runs: Vec<_> = starts.iter().map(|unit| unit.run).collect();
+    party.store.commit(Some(party.node), Arc::new(starts)).await.unwrap();
+    let (rows, all) = holdings(&scene);
+    assert_eq!(rows, 1);
+
+    let ends =
+        |runs: &[RunId]| Arc::new(runs.iter().map(|run| Unit { run: *run, act: end(claim) }).collect());
+    party.store.commit(Some(party.node), ends(&runs[..100])).await.unwrap();
+    assert_eq!(holdings(&scene), (1, all), "half of it is worth keeping as it is");
+    party.store.commit(Some(party.node), ends(&runs[100..160])).await.unwrap();
+    assert_eq!(holdings(&scene), (1, all / 5), "a fifth is not");
+
+    // What is left is found by whoever takes over.
+    party.store.close().await;
+    assert!(heir.store.declare_dead(heir.node, party.node, Death::Gone).await.unwrap());
+    let swept = heir.store.sweep(heir.node, 30).await.unwrap();
+    assert_eq!((swept.released, swept.more), (30, true));
+    let swept = heir.store.sweep(heir.node, 30).await.unwrap();
+    assert_eq!((swept.released, swept.more), (10, false));
+    assert_eq!(holdings(&scene), (0, 0));
+    let mut taken = heir.claim(ClaimId::new(), 200).await;
+    taken.sort();
+    assert_eq!(taken, runs[160..]);
+    assert_eq!(heir.store.nodes().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_run_that_changed_hands_belongs_to_the_last_one_who_got_it() {
+    let scene = Scene::new();
+    let (first, second) = (scene.party().await, scene.party().await);
+    let (claim, next) = (ClaimId::new(), ClaimId::new());
+    // Two runs come in one row, and only one of them goes: the row of the first node still lists it.
+    let owner = || Some(Owner { claim, definition: first.definition });
+    let (stays, goes) = (RunId::new(), RunId::new());
+    let starts = [stays, goes].map(|run| Unit { run, act: Act::Start(Box::new(new_run(owner()))) });
+    first.store.commit(Some(first.node), Arc::new(starts.into())).await.unwrap();
+    first.act(goes, Act::Release { claim }).await.unwrap();
+    assert_eq!(second.claim(next, 10).await, [goes]);
+    assert_eq!(holdings(&scene).0, 2);
+
+    let place = |run| {
+        let store = &first.store;
+        async move { store.load(run).await.unwrap().unwrap().standing.place }
+    };
+    assert_eq!(place(goes).await, Place::Owned { node: second.node, claim: next });
+    assert_eq!(place(stays).await, Place::Owned { node: first.node, claim });
+    first.store.leave(first.node).await.unwrap();
+    assert_eq!(place(goes).await, Place::Owned { node: second.node, claim: next });
+    assert_eq!(place(stays).await, Place::Ready);
+}
+
 #[tokio::test]
 async fn a_node_that_acts_through_two_handles_is_believed_by_neither() {
     let scene = Scene::new();
