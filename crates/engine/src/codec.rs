@@ -90,7 +90,11 @@ impl Codec for Compressed {
         if size > LARGEST {
             return Err(CodecError::new("a compressed payload claims an impossible size"));
         }
-        zstd::bulk::decompress(small, size).map(Bytes::from).map_err(CodecError::new)
+        let json = zstd::bulk::decompress(small, size).map_err(CodecError::new)?;
+        match json.len() == size {
+            true => Ok(json.into()),
+            false => Err(CodecError::new("a compressed payload is cut short")),
+        }
     }
 }
 

@@ -54,10 +54,8 @@ pub(crate) enum Mail {
     Halt,
     /// Stop what executes, and give the run up.
     GiveUp,
-    /// A suspect may start, and holds its isolation until it is trusted again.
+    /// A suspect may start, and keeps others from starting until its attempt has ended.
     Isolated(LaneId, OwnedSemaphorePermit),
-    /// A suspect has executed for long enough to be trusted.
-    Trusted(LaneId),
     /// Say where the tasks stand.
     Describe(oneshot::Sender<Described>),
     /// The run is not this node's any more: drop it without a word.
@@ -117,9 +115,6 @@ struct Live {
     is_blocking: bool,
 }
 
-/// How long a suspect executes alone before the next one may start. Longer would let one slow step hold up all
-/// other suspects; shorter would let a slow killer hide among them.
-const PROBATION: Duration = Duration::from_secs(60);
 /// How many mails are taken before the commands are carried out.
 const MAILS: usize = 1024;
 
@@ -227,13 +222,16 @@ impl RunLoop {
             }
             Mail::Committed { records, fate: Ok(_) } => self.apply(Event::Recorded(records)),
             Mail::Committed { fate: Err(lost), .. } => self.lost(&lost),
-            Mail::Deferred(lane, until) => self.apply(Event::Deferred { lane, until }),
+            Mail::Deferred(lane, until) => {
+                // What waits kills nobody.
+                self.isolated.remove(&lane);
+                self.apply(Event::Deferred { lane, until });
+            }
             Mail::Undeferred(lane) => self.apply(Event::Undeferred(lane)),
             Mail::Isolated(lane, isolation) => {
                 self.isolated.insert(lane, isolation);
                 self.apply(Event::Isolated(lane));
             }
-            Mail::Trusted(lane) => drop(self.isolated.remove(&lane)),
             Mail::Inbox(row) => self.hear(*row),
             Mail::Halt => self.apply(Event::Halt),
             Mail::GiveUp => {
@@ -498,17 +496,13 @@ impl RunLoop {
         self.outputs.result(task, &self.run)
     }
 
-    /// Waits until no other suspect of this node executes. A suspect that lives for a while makes room for
-    /// the next.
+    /// Waits until no other suspect of this node executes.
     fn isolate(&self, lane: LaneId) {
         let (isolation, sender) = (Arc::clone(&self.node.isolation), self.sender.clone());
         self.node.user.spawn(async move {
-            // The semaphore is never closed.
-            let Ok(alone) = isolation.acquire_owned().await else { return };
-            // A run that is over needs no isolation.
-            if sender.send(Mail::Isolated(lane, alone)).is_ok() {
-                tokio::time::sleep(PROBATION).await;
-                sender.send(Mail::Trusted(lane)).ok();
+            // The semaphore is never closed. A run that is over needs no isolation, and gives it back.
+            if let Ok(alone) = isolation.acquire_owned().await {
+                sender.send(Mail::Isolated(lane, alone)).ok();
             }
         });
     }
