@@ -15,7 +15,8 @@ macro_rules! uuid_id {
         pub struct $name(Uuid);
 
         impl $name {
-            /// A fresh id. Ids made later sort after ids made earlier, to the millisecond.
+            /// A fresh id. Ids made later sort after ids made earlier: in one process always, between processes
+            /// to the millisecond.
             #[must_use]
             #[allow(clippy::new_without_default, reason = "a default id would be a different one each time")]
             pub fn new() -> Self {

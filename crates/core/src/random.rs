@@ -3,6 +3,7 @@
 use std::{
     cell::RefCell,
     process,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -44,18 +45,24 @@ pub(crate) fn numbers() -> [u64; 2] {
     [bytes as u64, (bytes >> 64) as u64]
 }
 
-/// A random uuid that begins with the time, in milliseconds.
+/// The last time and number that an id began with: milliseconds, and twelve bits that count within one.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+/// A random uuid that begins with the time in milliseconds. Within one process each sorts after the one before.
 pub(crate) fn time_ordered() -> Uuid {
     #[allow(
         clippy::disallowed_methods,
         reason = "the time in an id only sorts ids, and nothing is decided by it"
     )]
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let bytes = bytes();
-    let mut random = [0; 10];
-    random.copy_from_slice(&bytes[..10]);
-    Builder::from_unix_timestamp_millis(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), &random)
-        .into_uuid()
+    let earliest = u64::try_from(now.as_millis()).unwrap_or(0) << 12;
+    // More than 4,096 ids in a millisecond borrow from the next one.
+    let next = |last: u64| earliest.max(last + 1);
+    let place = LAST.fetch_update(Relaxed, Relaxed, |last| Some(next(last))).map_or(earliest, next);
+    let mut tail = [0; 10];
+    tail.copy_from_slice(&bytes()[..10]);
+    [tail[0], tail[1]] = ((place & 0xfff) as u16).to_be_bytes();
+    Builder::from_unix_timestamp_millis(place >> 12, &tail).into_uuid()
 }
 
 #[cfg(test)]
@@ -65,11 +72,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_different_and_sort_by_time() {
-        let ids: Vec<Uuid> = (0..1000).map(|_| time_ordered()).collect();
-        assert_eq!(ids.iter().collect::<HashSet<_>>().len(), ids.len());
-        assert!(ids.iter().all(|id| id.get_version_num() == 7));
-        let moments: Vec<_> = ids.iter().map(|id| id.get_timestamp().map(|at| at.to_unix())).collect();
-        assert!(moments.is_sorted());
+    fn each_id_sorts_after_the_one_before_on_any_thread() {
+        let make = || (0..10_000).map(|_| time_ordered()).collect::<Vec<Uuid>>();
+        let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(make)).collect();
+        let lists: Vec<Vec<Uuid>> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        assert!(lists.iter().all(|ids| ids.is_sorted()));
+        assert!(lists.iter().flatten().all(|id| id.get_version_num() == 7));
+        assert_eq!(lists.iter().flatten().collect::<HashSet<_>>().len(), 40_000);
+        assert!(time_ordered() > lists.concat().into_iter().max().unwrap());
     }
 }
