@@ -94,7 +94,7 @@ pub struct Run {
     ready: VecDeque<LaneId>,
     /// Lanes that start when this many records are durable.
     gate: VecDeque<(u64, LaneId)>,
-    /// Lanes that were executing when the run's last process died, and have not been started since.
+    /// Lanes that would abandon the run if they were executing at one more death, and have not been started since.
     suspects: BTreeSet<LaneId>,
     /// Suspects that wait for the node to start them alone.
     isolating: BTreeSet<LaneId>,

@@ -157,7 +157,8 @@ impl Run {
         }
         run.link();
         let deaths = run.deaths(&seed.steps);
-        run.suspects = deaths.keys().filter_map(|step| run.plan.lane(step)).collect();
+        let last_life = deaths.iter().filter(|(_, deaths)| **deaths >= seed.max_recoveries);
+        run.suspects = last_life.filter_map(|(step, _)| run.plan.lane(step)).collect();
         let poison = deaths.into_iter().find(|(_, deaths)| *deaths > seed.max_recoveries);
         if let Some((step, deaths)) = poison {
             let verdict = Verdict::Abandoned { step: step.to_owned(), deaths };

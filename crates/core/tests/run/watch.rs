@@ -72,7 +72,7 @@ fn start(world: &World, attempt: &Attempt) {
     assert_eq!(attempt.number, attempts(world, &name) + 1);
     held(world, &name);
     let has_leave = !world.suspects.contains(&name) || world.isolated.contains(&lane);
-    assert!(has_leave, "{name} was executing when its process died, and starts only with leave");
+    assert!(has_leave, "{name} is on its last life, and starts only with leave");
 
     let facts = facts(world);
     for dependency in &task.dependencies {
@@ -218,12 +218,13 @@ pub fn states(world: &mut World) {
     world.states = views.iter().map(|view| view.state).collect();
 }
 
-/// What was executing when the last process died is suspect until something has ended since.
+/// What would abandon the run if it were executing at one more death is suspect, until something has ended since.
 pub fn suspect(world: &mut World) {
     let alive = world.durable.iter().any(|(generation, step)| {
         *generation == world.generation && step.epoch == world.recoveries && step.kind != StepKind::Started
     });
-    world.suspects = if alive { BTreeSet::new() } else { world.deaths.keys().cloned().collect() };
+    let last_life = world.deaths.iter().filter(|(_, deaths)| **deaths >= world.setup.max_recoveries);
+    world.suspects = if alive { BTreeSet::new() } else { last_life.map(|(name, _)| name.clone()).collect() };
 }
 
 /// Counts, by the records alone, in how many deaths in a row each step was executing.

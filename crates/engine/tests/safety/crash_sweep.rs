@@ -1,9 +1,10 @@
 //! A process is killed at every boundary of a record and at random instants, and started again until it is done.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    path::Path,
     sync::{
-        OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -14,7 +15,8 @@ use windlass_store::Query;
 
 use crate::{
     child::{Child, was_killed},
-    ledger::{self, Attempt},
+    graph,
+    ledger::{self, Attempt, Ledger},
     role::{Boundary, Part, Role},
     room::Room,
 };
@@ -68,8 +70,11 @@ fn records(room: &Room) -> BTreeMap<RunId, BTreeSet<Fact>> {
     })
 }
 
-/// What was recorded when a boot of the program began.
-fn recorded_before(room: &Room, boot: usize) -> HashSet<Attempt> {
+/// What was recorded when a boot of the program began; `None` when it did not live long enough to say, and to do
+/// anything.
+fn recorded_before(room: &Room, boot: usize) -> Option<HashSet<Attempt>> {
+    let name = format!("recorded-{boot}");
+    room.file(&name).exists().then_some(())?;
     let attempt = |line: &str| {
         let words: Vec<&str> = line.split(' ').collect();
         let [run, step, attempt] = words[..] else { panic!("a line is cut short: {line}") };
@@ -79,7 +84,7 @@ fn recorded_before(room: &Room, boot: usize) -> HashSet<Attempt> {
             attempt: attempt.parse().expect("a number"),
         }
     };
-    room.lines(&format!("recorded-{boot}")).iter().map(|line| attempt(line)).collect()
+    Some(room.lines(&name).iter().map(|line| attempt(line)).collect())
 }
 
 /// Holds the ledger against the records.
@@ -93,7 +98,7 @@ fn check(room: &Room, boots: usize, story: &str) {
     for (run, facts) in &records {
         assert_eq!(*facts, undisturbed().facts, "{story}: the records of run {run} differ");
     }
-    let known: Vec<HashSet<Attempt>> = (0..boots).map(|boot| recorded_before(room, boot)).collect();
+    let known: Vec<Option<HashSet<Attempt>>> = (0..boots).map(|boot| recorded_before(room, boot)).collect();
     let executed = ledger::by_attempt(ledger::effects(&room.effects()));
     for (attempt, by) in &executed {
         let boots: HashSet<&String> = by.iter().collect();
@@ -101,17 +106,52 @@ fn check(room: &Room, boots: usize, story: &str) {
         for boot in by {
             let boot: usize = ledger::process(boot).parse().expect("a boot's number");
             assert!(
-                !known[boot].contains(attempt),
+                known[boot].as_ref().is_some_and(|known| !known.contains(attempt)),
                 "{story}: {attempt:?} was recorded before boot {boot} and ran again: {by:?}"
             );
         }
     }
+    check_order(&executed, &known, story);
     for (run, facts) in &records {
         for (step, attempt, _) in facts.iter().filter(|(.., kind)| *kind != StepKind::Skipped) {
             let attempt = Attempt { run: *run, step: step.clone(), attempt: *attempt };
             assert!(executed.contains_key(&attempt), "{story}: {attempt:?} is recorded and never ran");
         }
     }
+}
+
+/// Nothing began before all that it depends on was recorded: whatever a boot executed, the next one found the
+/// records of its dependencies.
+fn check_order(executed: &HashMap<Attempt, Vec<String>>, known: &[Option<HashSet<Attempt>>], story: &str) {
+    let ledger = Arc::new(Ledger::open(Path::new("/dev/null"), "nobody"));
+    let workflow = graph::twenty(&ledger);
+    let definition = workflow.definition();
+    let task_of = |step: &str| step.split('[').next().unwrap_or_default().to_owned();
+    for (attempt, by) in executed {
+        let task = definition.task(definition.find(&task_of(&attempt.step)).expect("the task is defined"));
+        for boot in by {
+            let boot: usize = ledger::process(boot).parse().expect("a boot's number");
+            let Some(found) = known.iter().skip(boot + 1).flatten().next() else { continue };
+            for &dependency in &task.dependencies {
+                let name = &*definition.task(dependency).name;
+                let recorded = found.iter().filter(|known| {
+                    known.run == attempt.run
+                        && task_of(&known.step) == name
+                        && is_end(&known.step, known.attempt)
+                });
+                let needed = if name == "each" { 4 } else { 1 };
+                assert!(
+                    recorded.count() >= needed,
+                    "{story}: {attempt:?} began in boot {boot} before `{name}` was recorded"
+                );
+            }
+        }
+    }
+}
+
+/// Whether this attempt is the last one of its step.
+fn is_end(step: &str, attempt: u32) -> bool {
+    step != "flaky" || attempt == 3
 }
 
 /// Kills the first boot of a program at a boundary. Answers whether the boundary was reached.

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use windlass::{RunId, RunState};
 use windlass_core::NodeId;
-use windlass_store::{Act, Place, Refusal, Store, StoreError};
+use windlass_store::{Act, Place, Refusal, Store, StoreError, Written};
 
 use crate::{
     eventually::{PATIENCE, eventually, eventually_async},
@@ -42,48 +42,93 @@ fn is_start(act: &Act) -> bool {
     matches!(act, Act::Start(_))
 }
 
+type Answers = Vec<Result<Written, Refusal>>;
+
+/// A store that loses the answer to the first park, and holds its repeat back.
+struct ParkTwice {
+    store: Arc<Faulty>,
+    again: CancellationToken,
+    answers: Arc<Mutex<Vec<Answers>>>,
+}
+
+impl ParkTwice {
+    async fn new(room: &Room) -> Self {
+        let store = Arc::new(Faulty::new(room.store().await));
+        let (parks, again) = (AtomicUsize::new(0), CancellationToken::new());
+        let held = again.clone();
+        store.on_call(move |asked| match asked {
+            asked if !asked.commits(is_park) => Fault::None,
+            _ if parks.fetch_add(1, Ordering::SeqCst) == 0 => Fault::AnswerLost,
+            _ => Fault::HeldUntil(held.clone()),
+        });
+        let answers = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&answers);
+        store.on_commit(move |_, units, fate| {
+            if units.iter().any(|unit| is_park(&unit.act)) {
+                noted.lock().push(fate.clone().expect("the store answers"));
+            }
+        });
+        Self { store, again, answers }
+    }
+
+    fn wait_for_the_first(&self) {
+        eventually("the run is parked", PATIENCE, || self.answers.lock().len() == 1);
+    }
+
+    /// Lets the repeat through, which must be refused.
+    fn repeat(&self) {
+        self.again.cancel();
+        eventually("the park is sent again", PATIENCE, || self.answers.lock().len() == 2);
+        let answers = self.answers.lock();
+        let refused = |answer| matches!(answer, &Err(Refusal::NotYours | Refusal::Earlier));
+        assert!(answers[1].iter().all(refused), "{:?}", answers[1]);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_park_sent_twice_does_not_take_the_run_from_its_next_owner() {
     let (room, stage) = (Room::new(), Stage::default());
     let (falls, falls_later) = (CancellationToken::new(), CancellationToken::new());
-    let store = Arc::new(Faulty::new(room.store().await));
-    let (parks, again) = (AtomicUsize::new(0), CancellationToken::new());
-    let held = again.clone();
-    store.on_call(move |asked| match asked {
-        asked if !asked.commits(is_park) => Fault::None,
-        _ if parks.fetch_add(1, Ordering::SeqCst) == 0 => Fault::AnswerLost,
-        _ => Fault::HeldUntil(held.clone()),
-    });
-    let fates = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&fates);
-    store.on_commit(move |_, units, fate| {
-        if units.iter().any(|unit| is_park(&unit.act)) {
-            noted.lock().push(fate.clone().expect("the store answers"));
-        }
-    });
+    let parks = ParkTwice::new(&room).await;
     // With room for one run it cannot claim the run again while it still tries to park it.
-    let first = stage.engine("first", store, &falls).max_runs(1).launch().await.expect("it launches");
+    let first = stage.engine("first", parks.store.clone(), &falls).max_runs(1);
+    let first = first.launch().await.expect("it launches");
     let run = first.start(stage.workflow(), 0).await.expect("the run starts");
     let id = run.id();
     run.pause().await.expect("the run is paused");
     falls.cancel();
-    eventually("the run is parked", PATIENCE, || fates.lock().len() == 1);
+    parks.wait_for_the_first();
 
-    let second =
-        stage.engine("second", room.store().await, &falls_later).launch().await.expect("it launches");
+    let second = stage.engine("second", room.store().await, &falls_later);
+    let second = second.launch().await.expect("it launches");
     second.run(&stage.workflow(), id).resume().await.expect("the run is resumed");
     eventually("the next owner goes on", PATIENCE, || stage.when("second", "second", What::Began).is_some());
     let store = room.store().await;
     let owner = holder(&*store, id).await;
-    again.cancel();
-    eventually("the park is sent again", PATIENCE, || fates.lock().len() == 2);
-    // The record of the first step is in the same batch, and as late.
-    assert_eq!(fates.lock()[1], [Err(Refusal::NotYours), Err(Refusal::Earlier)]);
+    parks.repeat();
     assert_eq!(holder(&*store, id).await, owner, "the run is still its next owner's");
     falls_later.cancel();
     assert_eq!(second.run(&stage.workflow(), id).await.expect("the run completes"), 1);
     let begun = stage.scenes().iter().filter(|scene| scene.what == What::Began).count();
     assert_eq!(begun, 2, "each step ran once: {:?}", stage.scenes());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_park_sent_twice_does_not_park_the_run_that_the_same_node_has_claimed_again() {
+    let (room, stage, falls) = (Room::new(), Stage::default(), CancellationToken::new());
+    let parks = ParkTwice::new(&room).await;
+    let engine = stage.engine("only", parks.store.clone(), &falls).launch().await.expect("it launches");
+    let run = engine.start(stage.workflow(), 0).await.expect("the run starts");
+    run.pause().await.expect("the run is paused");
+    falls.cancel();
+    parks.wait_for_the_first();
+    let client = room.client().await;
+    client.run(&stage.workflow(), run.id()).resume().await.expect("the run is resumed");
+    eventually("the node goes on", PATIENCE, || stage.when("only", "second", What::Returned).is_some());
+    parks.repeat();
+    let result = tokio::time::timeout(PATIENCE, run).await.expect("the run goes on");
+    assert_eq!(result.expect("the run completes"), 1);
+    engine.stop().await.expect("it stops");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -190,9 +235,11 @@ async fn start_of_unknown_fate(fault: Fault) {
             _ => Fault::None,
         }
     });
-    let run = engine.start(stage.workflow(), 0).await.expect("the run starts");
+    let start = tokio::time::timeout(PATIENCE, engine.start(stage.workflow(), 0));
+    let run = start.await.expect("the start is answered").expect("the run starts");
     let id = run.id();
-    assert_eq!(run.await.expect("the run completes"), 1);
+    let result = tokio::time::timeout(PATIENCE, run).await.expect("the run goes on");
+    assert_eq!(result.expect("the run completes"), 1);
     assert_eq!(*starts.lock(), [(id, true), (id, false)], "the same start again, for anyone to claim");
     let runs = engine.runs().list().await.expect("runs can be found");
     assert_eq!(runs.len(), 1, "one start is one run");
@@ -219,13 +266,14 @@ async fn a_batch_whose_answer_was_lost_is_sent_again_and_written_once() {
     let store = Arc::new(Faulty::new(room.store().await));
     let every_other = AtomicUsize::new(0);
     store.on_call(move |asked| match asked {
-        Asked::Commit(_) if every_other.fetch_add(1, Ordering::SeqCst) % 2 == 0 => Fault::AnswerLost,
+        Asked::Commit(_) if every_other.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) => Fault::AnswerLost,
         _ => Fault::None,
     });
     let engine = stage.engine("only", store, &falls).launch().await.expect("it launches");
     let run = engine.start(stage.workflow(), 0).await.expect("the run starts");
     let id = run.id();
-    assert_eq!(run.await.expect("the run completes"), 1);
+    let result = tokio::time::timeout(PATIENCE, run).await.expect("the run goes on");
+    assert_eq!(result.expect("the run completes"), 1);
     let image = room.store().await.load(id).await.expect("a run can be loaded").expect("the run is there");
     let steps: Vec<_> = image.steps.iter().map(|step| (&*step.name, step.attempt)).collect();
     assert_eq!(steps, [("first", 1), ("second", 1)]);

@@ -55,16 +55,22 @@ async fn others_go_on_when_the_process_that_is_frozen_in_a_write_is_killed() {
 async fn a_process_that_is_frozen_while_it_waits_for_its_turn_is_named_and_others_go_on_with_it() {
     let room = Room::new();
     let serving = |name| Child::ready(Role::new(name, &room, Part::Serve));
-    let (mut writing, mut stuck, mut waiting) = (serving("writing"), serving("stuck"), serving("waiting"));
+    let (mut writing, mut one, mut other) = (serving("writing"), serving("one"), serving("other"));
     writing.tell("freeze in a write");
     writing.freeze_in_trap();
-    stuck.tell("start");
     let report = format!("process {} holds sqlite://", writing.pid());
-    eventually("the turn is waited for", PATIENCE, || stuck.journal().contains(&report));
+    for child in [&mut one, &mut other] {
+        child.tell("start");
+        eventually("the turn is waited for", PATIENCE, || child.journal().contains(&report));
+    }
+    // One of them stands right before the turn, and the other one behind it.
+    let first =
+        std::fs::read_to_string(room.file("app.db-locks/next")).expect("the first in line has signed");
+    let one_is_first = first.trim() == one.pid().to_string();
+    let (mut stuck, waiting) = if one_is_first { (one, other) } else { (other, one) };
     stuck.freeze();
     // Now nobody writes, and yet nobody can.
     writing.kill();
-    waiting.tell("start");
     let report = format!("process {} holds sqlite://", stuck.pid());
     eventually("the one who stands in the way is reported", PATIENCE, || waiting.journal().contains(&report));
     stuck.thaw();

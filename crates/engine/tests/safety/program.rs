@@ -109,16 +109,20 @@ async fn sweep(role: &Role, room: &Room, ledger: Arc<Ledger>, kill: Option<Bound
     engine.stop().await.expect("the engine stops");
 }
 
-/// Writes down what is recorded before this process does anything.
+/// Writes down what is recorded before this process does anything. A process that is killed meanwhile leaves
+/// nothing.
 async fn note_records(store: &dyn Store, role: &Role, room: &Room) {
     let found = store.find(Query::default()).await.expect("runs can be found");
-    let name = format!("recorded-{}", role.name);
+    let mut lines = String::new();
     for run in found.runs {
         let image = store.load(run.id).await.expect("a run can be loaded").expect("the run is there");
         for step in image.steps.iter().filter(|step| step.kind != windlass::StepKind::Started) {
-            room.append(&name, &format!("{} {} {}", run.id, step.name, step.attempt));
+            lines.push_str(&format!("{} {} {}\n", run.id, step.name, step.attempt));
         }
     }
+    let (draft, name) = (room.file("draft"), room.file(&format!("recorded-{}", role.name)));
+    std::fs::write(&draft, lines).expect("the draft is written");
+    std::fs::rename(draft, name).expect("the draft gets its name");
 }
 
 async fn serve(role: &Role, room: &Room, ledger: Arc<Ledger>) {
@@ -161,17 +165,14 @@ async fn serve(role: &Role, room: &Room, ledger: Arc<Ledger>) {
     engine.stop().await.expect("the engine stops");
 }
 
-/// Keeps the engine writing until the process ends.
+/// Keeps the engine writing until the process ends: whenever one transaction is done, the next one waits.
 fn be_busy(engine: &Engine, pair: &Workflow<u64, u64>) {
-    for _ in 0..64 {
+    for _ in 0..4 {
         let (engine, pair) = (engine.clone(), pair.clone());
         tokio::spawn(async move {
+            let later = Duration::from_secs(3600);
             // Until the engine is stopped.
-            while let Ok(run) = engine.start(pair.clone(), 0).await {
-                if run.await.is_err() {
-                    return;
-                }
-            }
+            while engine.start_many(pair.clone(), vec![0; 200]).delay(later).await.is_ok() {}
         });
     }
 }
@@ -284,12 +285,21 @@ fn deadly(ledger: &Arc<Ledger>, progress: &Arc<AtomicU64>) -> Workflow<u64, u64>
         let (ledger, progress) = (Arc::clone(&ledger), Arc::clone(&progress));
         async move {
             ledger.note(&cx);
-            // After a recovery each start of the neighbour is recorded too: two records are a step's end.
-            while progress.load(Ordering::SeqCst) < 3 {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-            if progress.load(Ordering::SeqCst) > 0 { kill_me() } else { Ok(0_u64) }
+            // After a recovery each start of the neighbour is recorded too: with three records a step has ended.
+            let progressed = async {
+                while progress.load(Ordering::SeqCst) < 3 {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            };
+            // Or not: the neighbour may have to wait until this step is gone.
+            tokio::time::timeout(Duration::from_millis(500), progressed).await.ok();
+            die()
         }
     };
     Workflow::builder("deadly").task(Task::new("bad", body)).build().expect("the graph is sound").typed()
+}
+
+/// What a task that kills its process returns.
+fn die() -> windlass::Result<u64> {
+    kill_me()
 }
