@@ -22,7 +22,7 @@ use tokio::{
 use tracing::Instrument;
 use windlass_core::{
     Attempt, ClaimId, Command, Context, Ended, Event, Failure, LaneId, NodeId, Order, Rest, Run, RunState,
-    Seed, Step, StepKind, TaskIx, TaskView, Time, Verdict,
+    Seed, Step, StepKind, TaskIx, TaskView, Time, Verdict, format_duration,
 };
 use windlass_store::{Act, End, InboxRow, NewEnd, StepRow, Unit, Wait};
 
@@ -280,11 +280,7 @@ impl RunLoop {
                 Err(failure) => Ended::Failed(failure),
             },
         };
-        let mut dice = 0.0;
-        if let Ended::Failed(failure) = &ended {
-            self.log_failure(lane, failure);
-            dice = fastrand();
-        }
+        let dice = if matches!(ended, Ended::Failed(_)) { fastrand() } else { 0.0 };
         self.apply(Event::Ended { lane, started_at, ended, dice });
     }
 
@@ -299,14 +295,24 @@ impl RunLoop {
         Ok(Ended::Completed { changes: done.changes, items })
     }
 
-    fn log_failure(&self, lane: LaneId, failure: &Failure) {
+    /// Says what failed, and what happens next.
+    fn log_failure(&self, lane: LaneId, step: &Step) {
+        let Some(failure) = &step.detail.failure else { return };
         let definition = &self.run.plan().definition;
-        let task = definition.task(lane.task);
-        tracing::warn!(
-            run = %self.subject.run, workflow = %definition.name, key = self.subject.key.as_deref(),
-            task = %task.name, item = lane.item, attempts = task.retry.attempts, %failure,
-            "an attempt failed"
-        );
+        let (run, key, name, attempt) =
+            (self.subject.run, self.subject.key.as_deref(), &step.name, step.attempt);
+        let attempts = definition.task(lane.task).retry.attempts;
+        let workflow = &definition.name;
+        match step.detail.retry_at.map(|at| format_duration(at.since(step.ended_at))) {
+            Some(delay) => tracing::warn!(
+                %run, %workflow, key, step = %name, attempt, attempts, %failure, delay,
+                "{name} failed, attempt {attempt} of {attempts}: {failure}; trying again in {delay}"
+            ),
+            None => tracing::warn!(
+                %run, %workflow, key, step = %name, attempt, attempts, %failure,
+                "{name} failed for good, attempt {attempt} of {attempts}: {failure}"
+            ),
+        }
     }
 
     fn describe(&self) -> Described {
@@ -342,10 +348,13 @@ impl RunLoop {
         let alone = starts == 1 && self.attempts.is_empty();
         for command in commands.drain(..) {
             match command {
-                Command::Record { lane, step } => match self.row(lane, step) {
-                    Ok(row) => steps.push(row),
-                    Err(why) => return self.lost(&Lost::Failed(windlass_store::StoreError::Broken(why))),
-                },
+                Command::Record { lane, step } => {
+                    self.log_failure(lane, &step);
+                    match self.row(lane, step) {
+                        Ok(row) => steps.push(row),
+                        Err(why) => return self.lost(&Lost::Failed(windlass_store::StoreError::Broken(why))),
+                    }
+                }
                 Command::Start(_) if !self.node.may_act(self.subject.holder) => {
                     return self.lost(&Lost::Fenced);
                 }
