@@ -1,5 +1,7 @@
 //! One run in memory: it hears what happened, and carries out what the core asks for.
 
+mod log;
+
 use std::{
     collections::HashMap,
     future::Future,
@@ -22,7 +24,7 @@ use tokio::{
 use tracing::Instrument;
 use windlass_core::{
     Attempt, ClaimId, Command, Context, Ended, Event, Failure, LaneId, NodeId, Order, Rest, Run, RunState,
-    Seed, Step, StepKind, TaskIx, TaskView, Time, Verdict, format_duration,
+    Seed, Step, StepKind, TaskIx, TaskView, Time, Verdict,
 };
 use windlass_store::{Act, End, InboxRow, NewEnd, StepRow, Unit, Wait};
 
@@ -293,26 +295,6 @@ impl RunLoop {
         let items = if plan.hands_out(lane) { Some(count_items(name, done.output.bytes())?) } else { None };
         self.outputs.set(lane, done.output, kept);
         Ok(Ended::Completed { changes: done.changes, items })
-    }
-
-    /// Says what failed, and what happens next.
-    fn log_failure(&self, lane: LaneId, step: &Step) {
-        let Some(failure) = &step.detail.failure else { return };
-        let definition = &self.run.plan().definition;
-        let (run, key, name, attempt) =
-            (self.subject.run, self.subject.key.as_deref(), &step.name, step.attempt);
-        let attempts = definition.task(lane.task).retry.attempts;
-        let workflow = &definition.name;
-        match step.detail.retry_at.map(|at| format_duration(at.since(step.ended_at))) {
-            Some(delay) => tracing::warn!(
-                %run, %workflow, key, step = %name, attempt, attempts, %failure, delay,
-                "{name} failed, attempt {attempt} of {attempts}: {failure}; trying again in {delay}"
-            ),
-            None => tracing::warn!(
-                %run, %workflow, key, step = %name, attempt, attempts, %failure,
-                "{name} failed for good, attempt {attempt} of {attempts}: {failure}"
-            ),
-        }
     }
 
     fn describe(&self) -> Described {
@@ -587,24 +569,6 @@ impl RunLoop {
     fn encode_verdict(&self, verdict: &Verdict) -> Result<Bytes, String> {
         let json = serde_json::to_vec(verdict).map_err(|error| error.to_string())?;
         self.node.hub.codec.encode(json.into()).map_err(|error| error.to_string())
-    }
-
-    fn log_end(&self, verdict: &Verdict) {
-        let run = self.subject.run;
-        let workflow = &self.run.plan().definition.name;
-        match verdict {
-            Verdict::Completed => tracing::debug!(%run, %workflow, "the run completed"),
-            Verdict::Failed { step, failure, .. } => {
-                tracing::warn!(%run, %workflow, step, %failure, "the run failed");
-            }
-            Verdict::TimedOut { after, .. } => {
-                tracing::warn!(%run, %workflow, ?after, "the run took too long")
-            }
-            Verdict::Cancelled { reason } => tracing::info!(%run, %workflow, reason, "the run was cancelled"),
-            Verdict::Abandoned { step, deaths } => {
-                tracing::error!(%run, %workflow, step, deaths, "the run killed its process too often");
-            }
-        }
     }
 
     /// Gives the run up when nothing of it executes and nothing will for a while.

@@ -11,7 +11,7 @@ use std::{
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, task::JoinHandle};
 use windlass_core::{ClaimId, Failure, NodeId, RunId, Seed, Time, nearest};
 use windlass_store::{
     Act, KeyConflict, KeyLife, NewKey, NewRun, Owner, Place, Refusal, RunImage, StoreError, Unit, Written,
@@ -529,7 +529,9 @@ impl<I: Serialize + Send + Sync + 'static> BulkStart<I> {
         known(&client, &workflow)?;
         let mut ids = Vec::with_capacity(inputs.len());
         let mut inputs = inputs.into_iter();
+        let mut writing: Option<JoinHandle<Result<Vec<RunId>, Error>>> = None;
         loop {
+            // The next portion is encoded while the one before is being written.
             let mut units = Vec::new();
             for input in inputs.by_ref().take(BULK) {
                 settings.key = key.as_ref().map(|key| key(&input));
@@ -537,17 +539,21 @@ impl<I: Serialize + Send + Sync + 'static> BulkStart<I> {
                 let new = new_run(&client, &workflow, timeout, &input, &settings)?;
                 units.push(Unit { run: RunId::new(), act: Act::Start(Box::new(new)) });
             }
+            if let Some(writing) = writing.take() {
+                // It ends early only with the runtime.
+                ids.extend(writing.await.map_err(|_| Error::Stopped)??);
+            }
             if units.is_empty() {
                 return Ok(ids);
             }
-            ids.extend(write_bulk(&client, &workflow, units).await?);
+            writing = Some(tokio::spawn(write_bulk(client.clone(), Arc::clone(&workflow), units)));
         }
     }
 }
 
 /// Writes one portion of a bulk start, again if the store was out of reach: ids and keys make that
 /// harmless.
-async fn write_bulk(client: &Client, workflow: &Arc<str>, units: Vec<Unit>) -> Result<Vec<RunId>, Error> {
+async fn write_bulk(client: Client, workflow: Arc<str>, units: Vec<Unit>) -> Result<Vec<RunId>, Error> {
     let units = Arc::new(units);
     let mut pause = Duration::from_millis(10);
     let answers = loop {
@@ -573,7 +579,7 @@ async fn write_bulk(client: &Client, workflow: &Arc<str>, units: Vec<Unit>) -> R
                 Act::Start(new) => new.key.as_ref().map(|key| key.key.clone()),
                 _ => None,
             };
-            Err(refused(unit.run, workflow, key, refusal))
+            Err(refused(unit.run, &workflow, key, refusal))
         }
     });
     written.collect()
