@@ -111,13 +111,14 @@ impl Engine {
         }
     }
 
-    /// Waits until no run is held and everything is written.
+    /// Waits until no run is held, no blocking code executes, and everything is written.
     async fn idle(&self) {
         loop {
             let released = self.node.released.notified();
             tokio::pin!(released);
             released.as_mut().enable();
-            if self.node.held() == 0 && self.client.hub.committer.is_idle() {
+            let silent = self.node.held() == 0 && self.node.blocking.is_empty();
+            if silent && self.client.hub.committer.is_idle() {
                 return;
             }
             // A unit that is in flight says nothing when it is done; look again.
