@@ -107,10 +107,10 @@ pub struct Run {
     begun: bool,
     paused: bool,
     halted: bool,
-    closing: Option<Verdict>,
+    closing: Option<Box<Verdict>>,
     ended: bool,
     failed: Vec<String>,
-    first_failure: Option<Failure>,
+    first_failure: Option<Box<Failure>>,
     any_changes: bool,
     commands: Vec<Command>,
 }
@@ -417,7 +417,7 @@ impl Run {
         if self.definition().task(task).allow_failure {
             return;
         }
-        self.first_failure.get_or_insert_with(|| failure.clone());
+        self.first_failure.get_or_insert_with(|| Box::new(failure.clone()));
         self.failed.push(step);
     }
 
@@ -603,7 +603,7 @@ impl Run {
     /// Settles how the run ends. The first verdict stands.
     fn close(&mut self, verdict: Verdict) {
         if self.closing.is_none() {
-            self.closing = Some(verdict);
+            self.closing = Some(Box::new(verdict));
             self.stop_everything();
         }
     }
@@ -617,8 +617,8 @@ impl Run {
         if self.ended || self.alive > 0 {
             return;
         }
-        let verdict = match self.closing.clone() {
-            Some(verdict) => verdict,
+        let verdict = match self.closing.as_deref() {
+            Some(verdict) => verdict.clone(),
             None if self.left > 0 => return,
             None if self.failed.is_empty() => Verdict::Completed,
             None => self.failure_verdict(),
@@ -631,7 +631,7 @@ impl Run {
         let mut failed = self.failed.iter().cloned();
         Verdict::Failed {
             step: failed.next().unwrap_or_default(),
-            failure: self.first_failure.clone().unwrap_or_else(|| Failure::new("a task failed")),
+            failure: self.first_failure.as_deref().cloned().unwrap_or_else(|| Failure::new("a task failed")),
             also: failed.collect(),
         }
     }

@@ -1,74 +1,56 @@
 //! Executing one attempt of one task.
 
+mod limits;
+
 use std::{
     any::Any,
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use bytes::Bytes;
-use tokio::{sync::mpsc::UnboundedSender, sync::oneshot, time::sleep};
+pub(crate) use limits::Limits;
+use limits::within;
+use tokio::{
+    sync::oneshot,
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
 use tokio_util::task::task_tracker::TaskTrackerToken;
-use windlass_core::{ClaimId, Failure, LaneId, NodeId, RunId, Time};
+use tracing::{Instrument, Span};
+use windlass_core::{Failure, LaneId, Time};
 use windlass_store::{Act, Unit};
 
 use crate::{
-    Call, Code, Cx, Done, committer::Lost, cx::Pulse, metric, node::Node, run_loop::Mail, slots::Seat,
+    Body, BoxFuture, Call, Code, Cx, Done,
+    committer::{Lost, Reply},
+    cx::Pulse,
+    run_loop::{Mail, RunCell},
+    slots::Seat,
     watchdog::Watched,
 };
 
-/// One attempt, ready to be executed.
-pub(crate) struct Job {
-    pub(crate) node: Arc<Node>,
-    pub(crate) mailbox: UnboundedSender<Mail>,
-    pub(crate) lane: LaneId,
-    pub(crate) code: Code,
-    pub(crate) predicate: Option<crate::Predicate>,
-    pub(crate) call: Call,
-    pub(crate) cx: Cx,
-    pub(crate) seat: Arc<Seat>,
-    pub(crate) limits: Limits,
-}
-
-/// How long an attempt may take.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) beat_timeout: Option<Duration>,
-    /// When its task has taken too long, with all its attempts, and how long that is.
-    pub(crate) deadline: Option<(Time, Duration)>,
-}
-
-impl Limits {
-    fn is_none(&self) -> bool {
-        self.timeout.is_none() && self.beat_timeout.is_none() && self.deadline.is_none()
-    }
-}
-
 /// How an attempt speaks with its run.
 pub(crate) struct Link {
-    pub(crate) node: Arc<Node>,
-    pub(crate) holder: NodeId,
-    pub(crate) run: RunId,
-    pub(crate) claim: ClaimId,
+    pub(crate) cell: Arc<RunCell>,
     pub(crate) lane: LaneId,
-    pub(crate) mailbox: UnboundedSender<Mail>,
-    pub(crate) seat: Arc<Seat>,
+    pub(crate) seat: Seat,
 }
 
 impl Link {
     /// Keeps a value for the next attempt.
     pub(crate) async fn save(&self, step: Arc<str>, json: Bytes) -> Result<(), Failure> {
-        let value = self.node.hub.keep(format_args!("what `{step}` saves"), json).map_err(Failure::from)?;
+        let (subject, hub) = (&self.cell.subject, &self.cell.node.hub);
+        let value = hub.keep(format_args!("what `{step}` saves"), json).map_err(Failure::from)?;
         let (sender, fate) = oneshot::channel();
-        let act = Act::Save { claim: self.claim, step, value };
+        let act = Act::Save { claim: subject.claim, step, value };
         // An attempt that was dropped meanwhile does not want to know.
-        let reply = Box::new(move |fate| drop(sender.send(fate)));
-        self.node.hub.committer.submit(self.holder, Unit { run: self.run, act }, reply);
+        let reply = Reply::Then(Box::new(move |fate| drop(sender.send(fate))));
+        hub.committer.submit(subject.holder, Unit { run: subject.run, act }, reply);
         match fate.await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(Lost::Refused(why))) => Err(Failure::new(format!("the value was not saved: {why}"))),
@@ -81,89 +63,224 @@ impl Link {
 
     /// Waits without a slot, and lets the run know, so that it may be parked.
     pub(crate) async fn defer(&self, every: Duration, pulse: &Pulse) {
-        let until = self.node.hub.clock.now() + every;
-        // A run that is over has no use for this.
-        self.mailbox.send(Mail::Deferred(self.lane, until)).ok();
+        let cell = &self.cell;
+        cell.tell(Mail::Deferred(self.lane, cell.node.hub.clock.now() + every));
         pulse
             .pause(async {
-                self.seat.vacate();
+                self.seat.vacate(&cell.slots);
                 sleep(every).await;
-                self.seat.take().await;
+                self.seat.take(&cell.slots).await;
             })
             .await;
-        self.mailbox.send(Mail::Undeferred(self.lane)).ok();
+        cell.tell(Mail::Undeferred(self.lane));
     }
 }
 
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.seat.vacate(&self.cell.slots);
+    }
+}
+
+/// What became of an attempt when it began.
+pub(crate) enum Begun {
+    /// It never waited.
+    Over(Over),
+    /// It waits for something, and will tell its run when it is over.
+    Waiting(JoinHandle<()>),
+}
+
+/// How an attempt ended.
+pub(crate) struct Over {
+    pub(crate) started_at: Time,
+    pub(crate) outcome: Result<Done, Failure>,
+}
+
+/// Begins an attempt here and now, if there is a slot. Many never wait, and then need no task of their own; one
+/// that does wait is asked again by the task that it gets.
+///
+/// Code that takes long before it first waits keeps others from this thread. So a task that was seen to do so gets
+/// a task of its own for its next attempts.
+pub(crate) fn begin(cell: &Arc<RunCell>, lane: LaneId, cx: &Cx, call: Call) -> Begun {
+    let registered = &cell.subject.registered;
+    let span = tracing::info_span!(
+        parent: None, "windlass.attempt",
+        run = %cell.subject.run, workflow = %registered.plan.definition.name, task = %cell.task(lane.task).name,
+        item = lane.item, attempt = cx.attempt(),
+    );
+    let mut job = Job::new(cell, lane, cx);
+    let body = match &cell.code(lane.task).run {
+        Code::Async(body) => body,
+        Code::Blocking(body) => {
+            return spawn(cell, job.block(Arc::clone(body), call), span);
+        }
+    };
+    let meter = registered.meters.task(lane.task);
+    if meter.is_slow() || !job.has_slot() {
+        return spawn(cell, job.wait(Arc::clone(body), call), span);
+    }
+    let entered = span.enter();
+    let first = job.start().and_then(|held| {
+        let mut body = guard(|| body(call)).map(Guarded)?;
+        match Pin::new(&mut body).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => outcome.map(Ok),
+            Poll::Pending => Ok(Err((body, held))),
+        }
+    });
+    drop(entered);
+    let took = job.began.elapsed();
+    meter.note_first_poll(took);
+    match first {
+        Ok(Err((body, held))) => spawn(cell, job.go_on(body, held), span),
+        Ok(Ok(done)) => Begun::Over(job.over(Ok(done), took)),
+        Err(failure) => Begun::Over(job.over(Err(failure), took)),
+    }
+}
+
+fn spawn(cell: &RunCell, work: impl Future<Output = ()> + Send + 'static, span: Span) -> Begun {
+    Begun::Waiting(cell.node.user.spawn(work.instrument(span)))
+}
+
+/// One attempt. Dropped before it could say how it ended, it says that it was cut off.
+struct Job {
+    cell: Arc<RunCell>,
+    lane: LaneId,
+    cx: Cx,
+    began: Instant,
+    reported: bool,
+}
+
 impl Job {
-    pub(crate) async fn run(self) {
-        let mut report = Report::new(&self);
-        let clock = &self.node.hub.clock;
-        match self.limits.deadline {
-            None => self.seat.take().await,
-            Some((at, after)) => {
-                if tokio::time::timeout_at(clock.instant(at), self.seat.take()).await.is_err() {
-                    report.started_at = clock.now();
-                    return report.send(Err(Failure::deadline_exceeded(after)));
-                }
-            }
-        }
-        // It may have waited long for its slot.
-        if self.cx.inner().link.as_ref().is_some_and(|link| !self.node.may_act(link.holder)) {
-            return;
-        }
-        report.started_at = clock.now();
-        let began = tokio::time::Instant::now();
-        let (node, cx) = (Arc::clone(&self.node), self.cx.clone());
-        let predicate = self.predicate.clone();
-        let outcome = self.execute().await;
-        let outcome = outcome.map_err(|failure| judge(failure, predicate.as_deref()));
-        node.note_attempt(&cx, &outcome, began.elapsed());
-        report.send(outcome);
+    fn new(cell: &Arc<RunCell>, lane: LaneId, cx: &Cx) -> Self {
+        Self { cell: Arc::clone(cell), lane, cx: cx.clone(), began: Instant::now(), reported: false }
     }
 
-    async fn execute(self) -> Result<Done, Failure> {
-        if let Some(failure) = self.node.planned_failure(&self.cx) {
-            return Err(failure);
+    fn seat(&self) -> Option<&Seat> {
+        self.cx.inner().link().map(|link| &link.seat)
+    }
+
+    /// Takes a slot if one is free.
+    fn has_slot(&self) -> bool {
+        self.seat().is_none_or(|seat| seat.try_take(&self.cell.slots))
+    }
+
+    /// The time has begun to count.
+    fn start(&mut self) -> Result<Held, Failure> {
+        self.began = Instant::now();
+        let (node, cx) = (&self.cell.node, &self.cx);
+        cx.inner().pulse.start(self.began);
+        let watched = node.watchdog.watch(cx, || self.started_at());
+        let held = Held { cx: cx.clone(), _watched: watched, _busy: None };
+        if let Some((_, after)) = cx.inner().limits.deadline.filter(|(at, _)| *at <= self.started_at()) {
+            return Err(Failure::deadline_exceeded(after));
         }
-        let watched = self.node.watchdog.watch(&self.cx, &self.limits, self.node.hub.clock.now());
-        match self.code {
-            Code::Async(body) => {
-                let body = Guarded(match guard(|| body(self.call)) {
-                    Ok(future) => future,
-                    Err(failure) => return Err(failure),
-                });
-                let _held = Held { seat: self.seat, _watched: watched, _busy: None };
-                within(body, &self.node, &self.cx, self.limits).await
-            }
-            Code::Blocking(body) => {
-                let call = self.call;
-                // The slot and the watch are given back by the code itself, however late it ends.
-                let held =
-                    Held { seat: self.seat, _watched: watched, _busy: Some(self.node.blocking.token()) };
-                let work = self.node.user.spawn_blocking(move || {
-                    let outcome = guard(|| body(call)).and_then(|outcome| outcome);
-                    drop(held);
-                    outcome
-                });
-                let closed = |_| Err(Failure::new("the blocking pool is shut down"));
-                let work = async { work.await.unwrap_or_else(closed) };
-                within(Box::pin(work), &self.node, &self.cx, self.limits).await
-            }
+        node.planned_failure(cx).map_or(Ok(held), Err)
+    }
+
+    fn started_at(&self) -> Time {
+        self.cell.node.hub.clock.at(self.began)
+    }
+
+    /// Waits for a slot, and goes through the whole attempt.
+    async fn wait(mut self, body: Arc<dyn Fn(Call) -> BoxFuture + Send + Sync>, call: Call) {
+        let Some(held) = self.take_slot().await else { return };
+        match held.and_then(|held| Ok((guard(|| body(call)).map(Guarded)?, held))) {
+            Ok((body, held)) => self.go_on(body, held).await,
+            Err(failure) => self.report(Err(failure)),
         }
+    }
+
+    /// The same for code that blocks its thread.
+    async fn block(mut self, body: Arc<dyn Fn(Call) -> Body + Send + Sync>, call: Call) {
+        let Some(held) = self.take_slot().await else { return };
+        let mut held = match held {
+            Ok(held) => held,
+            Err(failure) => return self.report(Err(failure)),
+        };
+        held._busy = Some(self.cell.node.blocking.token());
+        let work = self.cell.node.user.spawn_blocking(move || {
+            let outcome = guard(|| body(call)).and_then(|outcome| outcome);
+            // The slot and the watch are given back by the code itself, however late it ends.
+            drop(held);
+            outcome
+        });
+        let closed = |_| Err(Failure::new("the blocking pool is shut down"));
+        let work = async { work.await.unwrap_or_else(closed) };
+        let outcome = within(Box::pin(work), &self.cell.node, &self.cx).await;
+        self.report(outcome);
+    }
+
+    /// Waits for a slot within the task's deadline. `None` when nothing may begin any more.
+    async fn take_slot(&mut self) -> Option<Result<Held, Failure>> {
+        let (cell, cx) = (&self.cell, self.cx.clone());
+        let seat = &cx.inner().link()?.seat;
+        if let Some((at, after)) = cx.inner().limits.deadline {
+            let until = cell.node.hub.clock.instant(at);
+            if tokio::time::timeout_at(until, seat.take(&cell.slots)).await.is_err() {
+                self.began = Instant::now();
+                return Some(Err(Failure::deadline_exceeded(after)));
+            }
+        } else {
+            seat.take(&cell.slots).await;
+        }
+        // It may have waited long for its slot.
+        if !cell.node.may_act(cell.subject.holder) {
+            return None;
+        }
+        Some(self.start())
+    }
+
+    /// Goes on with a body that waits.
+    async fn go_on(self, body: Guarded, held: Held) {
+        let outcome = within(body, &self.cell.node, &self.cx).await;
+        drop(held);
+        self.report(outcome);
+    }
+
+    fn report(self, outcome: Result<Done, Failure>) {
+        let (cell, lane) = (Arc::clone(&self.cell), self.lane);
+        let took = self.began.elapsed();
+        let Over { started_at, outcome } = self.over(outcome, took);
+        cell.deliver(Mail::Ended { lane, started_at, outcome: Some(Box::new(outcome)) });
+    }
+
+    /// Measures and judges how the attempt ended.
+    fn over(mut self, outcome: Result<Done, Failure>, took: Duration) -> Over {
+        self.reported = true;
+        let predicate = self.cell.code(self.lane.task).predicate.as_deref();
+        let outcome = outcome.map_err(|failure| judge(failure, predicate));
+        let meter = self.cell.subject.registered.meters.task(self.lane.task);
+        meter.attempt_ended(outcome.is_ok(), took);
+        Over { started_at: self.started_at(), outcome }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if self.reported {
+            return;
+        }
+        let (lane, started_at) = (self.lane, self.started_at());
+        self.cell.tell(match self.cx.is_cancelled() {
+            true => Mail::Ended { lane, started_at, outcome: None },
+            // Nobody asked for this: the lease is lost, or the runtime goes down. Nothing may begin again.
+            false => Mail::Vanish,
+        });
     }
 }
 
 /// What code holds while it runs.
 struct Held {
-    seat: Arc<Seat>,
+    cx: Cx,
     _watched: Option<Watched>,
     _busy: Option<TaskTrackerToken>,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.seat.vacate();
+        if let Some(link) = self.cx.inner().link() {
+            link.seat.vacate(&link.cell.slots);
+        }
     }
 }
 
@@ -175,97 +292,8 @@ fn judge(failure: Failure, predicate: Option<&(dyn Fn(&Failure) -> bool + Send +
     }
 }
 
-/// Waits for an attempt, but not beyond its limits.
-async fn within<F>(mut body: F, node: &Node, cx: &Cx, limits: Limits) -> Result<Done, Failure>
-where
-    F: Future<Output = Result<Done, Failure>> + Unpin,
-{
-    if limits.is_none() {
-        return body.await;
-    }
-    let pulse = &cx.inner().pulse;
-    loop {
-        let wait = match next_check(&limits, pulse, node.hub.clock.now()) {
-            Ok(wait) => wait,
-            Err(failure) => {
-                cx.inner().stop.set();
-                return Err(failure);
-            }
-        };
-        tokio::select! {
-            biased;
-            outcome = &mut body => return outcome,
-            () = sleep(wait) => {}
-        }
-    }
-}
-
-/// How long until a limit may be passed, or the failure when one is.
-fn next_check(limits: &Limits, pulse: &Pulse, now: Time) -> Result<Duration, Failure> {
-    /// While an attempt is deferred, its limits stand still; look again after a while.
-    const LATER: Duration = Duration::from_secs(1);
-    let mut wait = Duration::MAX;
-    if let Some(limit) = limits.timeout {
-        match pulse.worked() {
-            Some(worked) if worked >= limit => return Err(Failure::timed_out(limit)),
-            worked => wait = wait.min(worked.map_or(LATER, |worked| limit - worked)),
-        }
-    }
-    if let Some(limit) = limits.beat_timeout {
-        match pulse.quiet() {
-            Some(quiet) if quiet >= limit => return Err(Failure::beat_lost(limit)),
-            quiet => wait = wait.min(quiet.map_or(LATER, |quiet| limit - quiet)),
-        }
-    }
-    if let Some((at, after)) = limits.deadline {
-        if at <= now {
-            return Err(Failure::deadline_exceeded(after));
-        }
-        wait = wait.min(at.since(now));
-    }
-    // Timers have a resolution of a millisecond, and waking early would only mean asking again.
-    Ok(wait.saturating_add(Duration::from_micros(500)))
-}
-
-/// Sends the outcome of an attempt to its run; dropped unsent, it says that the attempt was cut off.
-struct Report {
-    mailbox: UnboundedSender<Mail>,
-    lane: LaneId,
-    started_at: Time,
-    sent: bool,
-}
-
-impl Report {
-    fn new(job: &Job) -> Self {
-        let started_at = job.node.hub.clock.now();
-        Self { mailbox: job.mailbox.clone(), lane: job.lane, started_at, sent: false }
-    }
-
-    fn send(mut self, outcome: Result<Done, Failure>) {
-        self.sent = true;
-        // A run that is over has no use for the outcome.
-        self.mailbox
-            .send(Mail::Ended {
-                lane: self.lane,
-                started_at: self.started_at,
-                outcome: Some(Box::new(outcome)),
-            })
-            .ok();
-    }
-}
-
-impl Drop for Report {
-    fn drop(&mut self) {
-        if !self.sent {
-            self.mailbox
-                .send(Mail::Ended { lane: self.lane, started_at: self.started_at, outcome: None })
-                .ok();
-        }
-    }
-}
-
 /// A body whose panic is a failure.
-struct Guarded(Pin<Box<dyn Future<Output = Result<Done, Failure>> + Send>>);
+struct Guarded(BoxFuture);
 
 impl Future for Guarded {
     type Output = Result<Done, Failure>;
@@ -283,12 +311,4 @@ fn guard<T>(body: impl FnOnce() -> T) -> Result<T, Failure> {
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "the task panicked".to_owned())
-}
-
-impl Node {
-    fn note_attempt(&self, cx: &Cx, outcome: &Result<Done, Failure>, took: Duration) {
-        let inner = cx.inner();
-        let name = if outcome.is_ok() { "completed" } else { "failed" };
-        metric::attempt_ended(&inner.workflow, &inner.task, name, took.as_secs_f64());
-    }
 }

@@ -41,6 +41,11 @@ impl Backroom {
         Self { handle: Handle::current(), _open: None }
     }
 
+    /// For a service that runs elsewhere, and needs timers.
+    pub(crate) fn timers(&self) -> Handle {
+        self.handle.clone()
+    }
+
     pub(crate) fn spawn(&self, service: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
         self.handle.spawn(service)
     }

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep, sleep_until};
 use windlass_core::{ClaimId, NodeId};
-use windlass_store::{Claim, Claimed, StoreError};
+use windlass_store::{Claim, Claimed, RunImage, StoreError};
 
 use crate::{Error, metric, node::Node, take_up::take_up};
 
@@ -12,6 +12,8 @@ use crate::{Error, metric, node::Node, take_up::take_up};
 const BYTES: usize = 16 << 20;
 /// How many runs one claim takes at most: a backlog is shared, and other writers get their turn.
 const PORTION: usize = 1000;
+/// How many claimed runs one thread takes up one after the other.
+const TOGETHER: usize = 64;
 
 /// Claims ready runs for this node, never more than it has room for.
 ///
@@ -101,8 +103,18 @@ impl Claimer {
         node.occupy(runs.len());
         metric::runs_claimed(runs.len());
         let taken = runs.len();
-        for image in runs {
-            node.work.spawn_on(take_up(Arc::clone(node), id, claim, image), &node.user);
+        let mut runs = runs.into_iter();
+        loop {
+            let together: Vec<RunImage> = runs.by_ref().take(TOGETHER).collect();
+            if together.is_empty() {
+                break;
+            }
+            let node = Arc::clone(node);
+            node.user.clone().spawn(async move {
+                for image in together {
+                    take_up(Arc::clone(&node), id, claim, image).await;
+                }
+            });
         }
         Ok(more && taken > 0)
     }

@@ -22,17 +22,16 @@ use crate::{
 /// An [`Engine`](crate::Engine) is one too. It is cheap to clone; the last clone closes it.
 #[derive(Clone)]
 pub struct Client {
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) node: Option<Arc<Node>>,
-    _open: Arc<Open>,
+    shared: Arc<Shared>,
 }
 
-/// Closes the way to the store when the last client is dropped.
-struct Open {
+/// What all copies of a client share.
+struct Shared {
     hub: Arc<Hub>,
+    node: Option<Arc<Node>>,
 }
 
-impl Drop for Open {
+impl Drop for Shared {
     fn drop(&mut self) {
         self.hub.closed.cancel();
     }
@@ -60,13 +59,21 @@ impl Client {
         let poll = Duration::from_secs(5);
         let hub = Hub::new(store, codec, PAYLOAD_LIMIT, poll, Identity::client(), backroom);
         let client = Self::new(hub, None);
-        client.hub.backroom.spawn(Watcher::new(Arc::clone(&client.hub), None).run());
+        client.hub().backroom.spawn(Watcher::new(Arc::clone(client.hub()), None).run());
         Ok(client)
     }
 
     pub(crate) fn new(hub: Arc<Hub>, node: Option<Arc<Node>>) -> Self {
-        let open = Arc::new(Open { hub: Arc::clone(&hub) });
-        Self { hub, node, _open: open }
+        Self { shared: Arc::new(Shared { hub, node }) }
+    }
+
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.shared.hub
+    }
+
+    /// The engine's own node, if there is one in this process.
+    pub(crate) fn node(&self) -> Option<&Arc<Node>> {
+        self.shared.node.as_ref()
     }
 
     /// Starts a run. It is durable when the returned future is ready.
@@ -113,7 +120,7 @@ impl Client {
         key: &str,
     ) -> Result<Option<Run<O>>, Error> {
         let name: Arc<str> = Arc::from(workflow.name());
-        let found = self.hub.store.by_key(Arc::clone(&name), key.to_owned()).await?;
+        let found = self.hub().store.by_key(Arc::clone(&name), key.to_owned()).await?;
         Ok(found.map(|id| Run::new(self.clone(), id, name)))
     }
 
@@ -128,7 +135,7 @@ impl Client {
     ///
     /// When the store cannot be asked.
     pub async fn nodes(&self) -> Result<Vec<NodeRow>, Error> {
-        Ok(self.hub.store.nodes().await?)
+        Ok(self.hub().store.nodes().await?)
     }
 
     pub(crate) async fn cancel(&self, run: RunId, reason: &str) -> Result<Cancelled, Error> {
@@ -136,7 +143,7 @@ impl Client {
         let verdict = windlass_core::Verdict::Cancelled { reason: reason.to_owned() };
         let end = self.end_of(&verdict)?;
         match self
-            .hub
+            .hub()
             .committer
             .write(run, Act::EndIdle { only: Idle::NeverClaimed, end: end.clone() })
             .await?
@@ -158,7 +165,7 @@ impl Client {
 
     pub(crate) async fn terminate(&self, run: RunId, reason: &str) -> Result<Cancelled, Error> {
         let end = self.end_of(&windlass_core::Verdict::Cancelled { reason: reason.to_owned() })?;
-        match self.hub.committer.write(run, Act::EndIdle { only: Idle::Any, end: end.clone() }).await? {
+        match self.hub().committer.write(run, Act::EndIdle { only: Idle::Any, end: end.clone() }).await? {
             Ok(written) => {
                 self.note_end(run, end, written);
                 Ok(Cancelled::Requested)
@@ -177,22 +184,22 @@ impl Client {
     fn end_of(&self, verdict: &windlass_core::Verdict) -> Result<NewEnd, Error> {
         let encode = |why: String| Error::Encode { what: "a verdict".to_owned(), why };
         let json = serde_json::to_vec(verdict).map_err(|error| encode(error.to_string()))?;
-        let failure = self.hub.codec.encode(json.into()).map_err(|error| encode(error.to_string()))?;
+        let failure = self.hub().codec.encode(json.into()).map_err(|error| encode(error.to_string()))?;
         Ok(NewEnd { state: verdict.state(), output: None, failure: Some(failure) })
     }
 
     fn note_end(&self, run: RunId, end: NewEnd, written: windlass_store::Written) {
         let at = match written {
             windlass_store::Written::Done { at } => at,
-            _ => self.hub.clock.now(),
+            _ => self.hub().clock.now(),
         };
         let NewEnd { state, output, failure } = end;
-        self.hub.ended(run, || windlass_store::End { state, at, output, failure });
+        self.hub().ended(run, || windlass_store::End { state, at, output, failure });
     }
 
     /// Puts an order into a run's inbox. Answers with the run's state if it has ended.
     pub(crate) async fn order(&self, run: RunId, order: &Order) -> Result<Option<RunState>, Error> {
-        match self.hub.committer.write(run, Act::Send(order::encode(order))).await? {
+        match self.hub().committer.write(run, Act::Send(order::encode(order))).await? {
             Ok(_) => {
                 self.nudge(run).await;
                 Ok(None)
@@ -204,10 +211,10 @@ impl Client {
 
     /// Lets this process's own node see what was just committed, without waiting for a hint.
     pub(crate) async fn nudge(&self, run: RunId) {
-        let Some(node) = &self.node else { return };
+        let Some(node) = self.node() else { return };
         node.claim.notify_one();
         let Some(id) = node.id().filter(|_| node.holds(run)) else { return };
-        match self.hub.store.inbox(id).await {
+        match self.hub().store.inbox(id).await {
             Ok(rows) => node.deliver(rows),
             Err(error) => {
                 tracing::debug!(%error, "looking into inboxes failed; the next heartbeat makes up for it")
@@ -218,6 +225,6 @@ impl Client {
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("store", &self.hub.store.describe()).finish_non_exhaustive()
+        f.debug_struct("Client").field("store", &self.hub().store.describe()).finish_non_exhaustive()
     }
 }

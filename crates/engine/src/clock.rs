@@ -24,21 +24,27 @@ impl Clock {
     }
 
     pub(crate) fn now(&self) -> Time {
-        Time(self.base.load(Ordering::Relaxed) + self.elapsed())
+        self.at(Instant::now())
+    }
+
+    /// The store's time at an instant of tokio's clock.
+    pub(crate) fn at(&self, instant: Instant) -> Time {
+        Time(self.base.load(Ordering::Relaxed) + self.elapsed(instant))
     }
 
     /// Takes the store's word for what time it is.
     pub(crate) fn follow(&self, now: Time) {
-        self.base.store(now.0 - self.elapsed(), Ordering::Relaxed);
+        self.base.store(now.0 - self.elapsed(Instant::now()), Ordering::Relaxed);
     }
 
     /// When tokio's clock shows this time of the store.
     pub(crate) fn instant(&self, at: Time) -> Instant {
-        Instant::now() + at.since(self.now())
+        let now = Instant::now();
+        now + at.since(self.at(now))
     }
 
-    fn elapsed(&self) -> i64 {
-        i64::try_from(self.start.elapsed().as_micros()).unwrap_or(i64::MAX)
+    fn elapsed(&self, instant: Instant) -> i64 {
+        i64::try_from(instant.duration_since(self.start).as_micros()).unwrap_or(i64::MAX)
     }
 }
 

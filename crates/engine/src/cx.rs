@@ -4,7 +4,7 @@ use std::{
     fmt,
     future::Future,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicI64, Ordering},
     },
     time::Duration,
@@ -12,10 +12,15 @@ use std::{
 
 use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::sync::Notify;
-use windlass_core::{Failure, RunId};
+use tokio::{sync::Notify, time::Instant};
+use windlass_core::{Attempt, Failure, RunId};
 
-use crate::{Slot, attempt::Link};
+use crate::{
+    Slot,
+    attempt::{Limits, Link},
+    run_loop::RunCell,
+    slots::Seat,
+};
 
 /// What a running attempt knows about itself, and how it speaks with the engine.
 ///
@@ -26,39 +31,56 @@ pub struct Cx {
 }
 
 pub(crate) struct Inner {
-    pub(crate) run: RunId,
-    pub(crate) generation: u32,
-    pub(crate) workflow: Arc<str>,
-    pub(crate) task: Arc<str>,
-    pub(crate) item: Option<u32>,
-    pub(crate) attempt: u32,
+    origin: Origin,
+    attempt: u32,
+    pub(crate) limits: Limits,
     pub(crate) stop: StopSignal,
     pub(crate) pulse: Pulse,
     pub(crate) saved: Mutex<Option<Slot>>,
-    pub(crate) link: Option<Link>,
+}
+
+/// Where an attempt comes from.
+enum Origin {
+    /// A run that this node holds.
+    Run(Link),
+    /// A direct call of a task's body, under an id and a name of its own.
+    Nobody(RunId, Arc<str>),
+}
+
+impl Inner {
+    /// How the attempt speaks with its run, if it belongs to one.
+    pub(crate) fn link(&self) -> Option<&Link> {
+        match &self.origin {
+            Origin::Run(link) => Some(link),
+            Origin::Nobody(..) => None,
+        }
+    }
 }
 
 impl Cx {
-    pub(crate) fn new(inner: Inner) -> Self {
-        Self { inner: Arc::new(inner) }
+    /// What an attempt of this run knows.
+    pub(crate) fn of(cell: &Arc<RunCell>, attempt: Attempt) -> Self {
+        let task = cell.task(attempt.lane.task);
+        let limits = Limits {
+            timeout: task.timeout,
+            beat_timeout: task.beat_timeout,
+            deadline: attempt.deadline.zip(task.deadline),
+        };
+        let seat = Seat::new(task.queue.as_ref().map(|queue| cell.node.slots.of(queue)));
+        let link = Link { cell: Arc::clone(cell), lane: attempt.lane, seat };
+        Self::new(Origin::Run(link), attempt.number, limits)
+    }
+
+    fn new(origin: Origin, attempt: u32, limits: Limits) -> Self {
+        let (stop, pulse, saved) = (StopSignal::default(), Pulse::default(), Mutex::default());
+        Self { inner: Arc::new(Inner { origin, attempt, limits, stop, pulse, saved }) }
     }
 
     /// A context that belongs to no engine, for calling a task's body directly.
     #[doc(hidden)]
     #[must_use]
     pub fn detached(task: &str) -> Self {
-        Self::new(Inner {
-            run: RunId::new(),
-            generation: 1,
-            workflow: "detached".into(),
-            task: task.into(),
-            item: None,
-            attempt: 1,
-            stop: StopSignal::default(),
-            pulse: Pulse::default(),
-            saved: Mutex::default(),
-            link: None,
-        })
+        Self::new(Origin::Nobody(RunId::new(), task.into()), 1, Limits::default())
     }
 
     pub(crate) fn inner(&self) -> &Inner {
@@ -68,25 +90,28 @@ impl Cx {
     /// The run that this attempt belongs to.
     #[must_use]
     pub fn run_id(&self) -> RunId {
-        self.inner.run
+        match &self.inner.origin {
+            Origin::Run(link) => link.cell.subject.run,
+            Origin::Nobody(run, _) => *run,
+        }
     }
 
     /// The workflow's name.
     #[must_use]
     pub fn workflow(&self) -> &str {
-        &self.inner.workflow
+        self.inner.link().map_or("detached", |link| &link.cell.subject.registered.plan.definition.name)
     }
 
     /// The task's name.
     #[must_use]
     pub fn task(&self) -> &str {
-        &self.inner.task
+        self.name()
     }
 
     /// The element's place, in a `for_each`.
     #[must_use]
     pub fn item(&self) -> Option<usize> {
-        self.inner.item.map(|item| item as usize)
+        self.inner.link()?.lane.item.map(|item| item as usize)
     }
 
     /// Which attempt this is, counted from 1. An attempt that its process did not survive is repeated
@@ -99,20 +124,27 @@ impl Cx {
     /// How many times the run was opened: 1, and one more for each retry by a person.
     #[must_use]
     pub fn generation(&self) -> u32 {
-        self.inner.generation
+        self.inner.link().map_or(1, |link| link.cell.subject.generation)
     }
 
     /// A key for talking to systems that can tell a repeat from a new request. It is the same for every
     /// attempt of this task (or instance) of this run, also after a crash and after a `retry`.
     #[must_use]
     pub fn key(&self) -> String {
-        format!("{}:{}", self.inner.run, self.step())
+        format!("{}:{}", self.run_id(), self.step())
     }
 
     pub(crate) fn step(&self) -> Arc<str> {
-        match self.inner.item {
-            None => Arc::clone(&self.inner.task),
-            Some(item) => format!("{}[{item}]", self.inner.task).into(),
+        match self.item() {
+            None => Arc::clone(self.name()),
+            Some(item) => format!("{}[{item}]", self.name()).into(),
+        }
+    }
+
+    fn name(&self) -> &Arc<str> {
+        match &self.inner.origin {
+            Origin::Run(link) => &link.cell.task(link.lane.task).name,
+            Origin::Nobody(_, task) => task,
         }
     }
 
@@ -143,7 +175,7 @@ impl Cx {
     /// When the value cannot be written as JSON or is too large, or when the run is no longer this node's.
     pub async fn save<T: Serialize + Send + Sync + 'static>(&self, value: T) -> Result<(), Failure> {
         let slot = Slot::new(value)?;
-        if let Some(link) = &self.inner.link {
+        if let Some(link) = self.inner.link() {
             link.save(self.step(), slot.bytes().clone()).await?;
         }
         *self.inner.saved.lock() = Some(slot);
@@ -177,7 +209,7 @@ impl Cx {
         C::Output: Condition,
     {
         while !condition().await.holds()? {
-            match &self.inner.link {
+            match self.inner.link() {
                 Some(link) => link.defer(every, &self.inner.pulse).await,
                 None => tokio::time::sleep(every).await,
             }
@@ -189,7 +221,7 @@ impl Cx {
 impl fmt::Debug for Cx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cx")
-            .field("run", &self.inner.run)
+            .field("run", &self.run_id())
             .field("task", &self.step())
             .field("attempt", &self.inner.attempt)
             .finish_non_exhaustive()
@@ -249,9 +281,10 @@ impl StopSignal {
 }
 
 /// Signs of life of an attempt.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pulse {
-    start: tokio::time::Instant,
+    /// When the attempt had its slot: waiting for one is not its own time.
+    start: OnceLock<Instant>,
     /// Microseconds after `start`.
     last_beat: AtomicI64,
     progress: AtomicI64,
@@ -260,21 +293,14 @@ pub(crate) struct Pulse {
     is_deferred: AtomicBool,
 }
 
-impl Default for Pulse {
-    fn default() -> Self {
-        Self {
-            start: tokio::time::Instant::now(),
-            last_beat: AtomicI64::new(0),
-            progress: AtomicI64::new(0),
-            deferred: AtomicI64::new(0),
-            is_deferred: AtomicBool::new(false),
-        }
-    }
-}
-
 impl Pulse {
+    pub(crate) fn start(&self, at: Instant) {
+        self.start.get_or_init(|| at);
+    }
+
     fn elapsed(&self) -> i64 {
-        i64::try_from(self.start.elapsed().as_micros()).unwrap_or(i64::MAX)
+        let elapsed = self.start.get().map_or(Duration::ZERO, Instant::elapsed);
+        i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX)
     }
 
     fn beat(&self, progress: f64) {

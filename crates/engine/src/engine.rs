@@ -20,6 +20,7 @@ use crate::{
     heart::Heart,
     hub::{Hub, PAYLOAD_LIMIT},
     identity::Identity,
+    metric::Meters,
     node::{Node, Registered, Saboteur},
     options::{DEFAULT_QUEUE, Options},
     run_loop::Mail,
@@ -58,7 +59,7 @@ impl Engine {
     /// Attempts that are past their limit and cannot be stopped, because their code does not yield.
     #[must_use]
     pub fn overdue(&self) -> Vec<Overdue> {
-        self.node.watchdog.overdue(self.client.hub.clock.now())
+        self.node.watchdog.overdue(self.client.hub().clock.now())
     }
 
     /// Stops in two phases. Softly: nothing new starts, what executes may finish within `stop_grace`, and
@@ -98,7 +99,7 @@ impl Engine {
         }
         let idle = timeout(HANDOVER, self.idle()).await.is_ok();
         let left = self.leave(HANDOVER).await;
-        self.client.hub.closed.cancel();
+        self.client.hub().closed.cancel();
         let held = node.held();
         match (idle, left) {
             (true, Ok(())) => Ok(()),
@@ -118,7 +119,7 @@ impl Engine {
             tokio::pin!(released);
             released.as_mut().enable();
             let silent = self.node.held() == 0 && self.node.blocking.is_empty();
-            if silent && self.client.hub.committer.is_idle() {
+            if silent && self.client.hub().committer.is_idle() {
                 return;
             }
             // A unit that is in flight says nothing when it is done; look again.
@@ -133,9 +134,9 @@ impl Engine {
         if !self.node.blocking.is_empty() {
             return Err(Error::Unavailable("blocking code is still running".to_owned()));
         }
-        match timeout(patience, self.client.hub.store.leave(id)).await {
+        match timeout(patience, self.client.hub().store.leave(id)).await {
             Ok(Ok(()) | Err(windlass_store::StoreError::Fenced)) => {
-                self.client.hub.identity.lose(Some(id));
+                self.client.hub().identity.lose(Some(id));
                 Ok(())
             }
             Ok(Err(error)) => Err(error.into()),
@@ -152,9 +153,9 @@ impl Engine {
     #[cfg(feature = "testing")]
     pub(crate) fn crash(&self) {
         self.node.stopping.cancel();
-        self.client.hub.closed.cancel();
+        self.client.hub().closed.cancel();
         if let Some(id) = self.node.id() {
-            self.client.hub.identity.lose(Some(id));
+            self.client.hub().identity.lose(Some(id));
         }
         self.node.tell_all(|| Mail::Vanish);
     }
@@ -170,7 +171,7 @@ impl Deref for Engine {
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("store", &self.client.hub.store.describe()).finish_non_exhaustive()
+        f.debug_struct("Engine").field("store", &self.client.hub().store.describe()).finish_non_exhaustive()
     }
 }
 
@@ -409,8 +410,9 @@ async fn register(
         let body = codec.encode(json.into()).map_err(|error| encode(error.to_string()))?;
         let (name, version) = (Arc::clone(&definition.name), Arc::clone(&definition.version));
         let id = store.define(DefinitionRow { workflow: Arc::clone(&name), version, body }).await?;
+        let meters = Meters::new(&definition);
         let plan = Arc::new(Plan::new(definition));
-        registry.insert(name, Arc::new(Registered { workflow, plan, definition: id }));
+        registry.insert(name, Arc::new(Registered { workflow, plan, definition: id, meters }));
     }
     Ok(registry)
 }

@@ -82,7 +82,7 @@ impl<O> Run<O> {
             image.steps.iter().rev().find(|step| &*step.name == task && step.kind == StepKind::Completed);
         let Some(kept) = recorded.and_then(|step| step.output.clone()) else { return Ok(None) };
         let what = format!("the result of `{task}`");
-        let json = self.client.hub.read(&what, kept)?;
+        let json = self.client.hub().read(&what, kept)?;
         serde_json::from_slice(&json).map(Some).map_err(|why| Error::Decode { what, why: why.to_string() })
     }
 
@@ -145,7 +145,7 @@ impl<O> Run<O> {
         self.waiter = None;
         self.asking = None;
         let reopen = Act::Reopen { after: image.standing.generation };
-        match self.client.hub.committer.write(self.id, reopen).await? {
+        match self.client.hub().committer.write(self.id, reopen).await? {
             Ok(_) => {
                 self.client.nudge(self.id).await;
                 Ok(())
@@ -195,7 +195,7 @@ impl<O> Run<O> {
             steps,
             owner: None,
         };
-        match self.client.hub.committer.write(run, Act::Start(Box::new(new))).await? {
+        match self.client.hub().committer.write(run, Act::Start(Box::new(new))).await? {
             Ok(_) => {
                 self.client.nudge(run).await;
                 Ok(Self::new(self.client.clone(), run, Arc::clone(&self.workflow)))
@@ -210,13 +210,13 @@ impl<O> Run<O> {
     }
 
     async fn load(&self) -> Result<RunImage, Error> {
-        self.client.hub.store.load(self.id).await?.ok_or(Error::UnknownRun(self.id))
+        self.client.hub().store.load(self.id).await?.ok_or(Error::UnknownRun(self.id))
     }
 }
 
 impl<O: DeserializeOwned> Run<O> {
     fn finish(&self, end: &End) -> Result<O, Error> {
-        let hub = &self.client.hub;
+        let hub = &self.client.hub();
         let error = |verdict| {
             Error::Run(Box::new(RunError { run: self.id, workflow: self.workflow.to_string(), verdict }))
         };
@@ -237,7 +237,7 @@ impl<O: DeserializeOwned> Run<O> {
 
     /// Asks the store whether the run has ended already.
     fn ask(&self) -> Asking {
-        let (store, id) = (Arc::clone(&self.client.hub.store), self.id);
+        let (store, id) = (Arc::clone(&self.client.hub().store), self.id);
         Box::pin(async move {
             match store.load(id).await? {
                 None => Err(Error::UnknownRun(id)),
@@ -253,7 +253,7 @@ impl<O: DeserializeOwned> Run<O> {
 /// Why a run ended, as it was recorded.
 pub(crate) fn verdict_of(client: &Client, end: &End) -> Result<Option<Verdict>, Error> {
     let Some(kept) = end.failure.clone() else { return Ok(None) };
-    let json = client.hub.read("why the run ended", kept)?;
+    let json = client.hub().read("why the run ended", kept)?;
     let decode =
         |why: serde_json::Error| Error::Decode { what: "why the run ended".into(), why: why.to_string() };
     serde_json::from_slice(&json).map(Some).map_err(decode)
@@ -265,7 +265,7 @@ impl<O: DeserializeOwned> Future for Run<O> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if this.waiter.is_none() {
-            this.waiter = Some(this.client.hub.waiters.register(this.id));
+            this.waiter = Some(this.client.hub().waiters.register(this.id));
             this.asking = Some(this.ask());
         }
         if let Some(asking) = &mut this.asking

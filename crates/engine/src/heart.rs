@@ -17,6 +17,8 @@ use crate::{Error, clock::awake_or_not, metric, node::Node, run_loop::Mail};
 
 /// How many runs one transaction of a sweep releases: others write in between.
 const SWEEP: usize = 500;
+/// Nobody expires before this has passed.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How often the lease and the attempts are looked at, at least.
 const LOOK: Duration = Duration::from_secs(1);
 /// For how long the user's threads may all be busy before somebody is told.
@@ -198,7 +200,7 @@ impl Heart {
 
     /// When the first of the others may be declared dead.
     fn next_expiry(&self) -> Instant {
-        let far = Instant::now() + crate::run_loop::FOREVER;
+        let far = Instant::now() + FOREVER;
         if !self.may_judge() {
             return far;
         }

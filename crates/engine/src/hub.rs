@@ -13,7 +13,7 @@ use windlass_core::RunId;
 use windlass_store::{End, Store};
 
 use crate::{
-    Codec, Error, backroom::Backroom, clock::Clock, committer::Committer, identity::Identity,
+    Codec, Error, backroom::Backroom, clock::Clock, committer::Committer, drive::drive, identity::Identity,
     waiters::Waiters,
 };
 
@@ -62,7 +62,7 @@ impl Hub {
             changed: Notify::new(),
         });
         let committer = Arc::clone(&hub);
-        hub.backroom.spawn(async move {
+        drive(hub.backroom.timers(), async move {
             let (store, closed) = (Arc::clone(&committer.store), committer.closed.clone());
             committer.committer.run(store, closed, &committer.changed).await;
         });

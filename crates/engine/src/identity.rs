@@ -1,5 +1,7 @@
 //! Under which name this process writes.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_core::NodeId;
@@ -19,16 +21,27 @@ enum Name {
 #[derive(Debug)]
 pub(crate) struct Identity {
     name: watch::Sender<Name>,
+    /// The tail of the node's id, which is random, to be compared with at no cost; 0 for no node.
+    tail: AtomicU64,
 }
 
 impl Identity {
     pub(crate) fn client() -> Self {
-        Self { name: watch::Sender::new(Name::Client) }
+        Self::named(Name::Client)
     }
 
     /// A process that has yet to join.
     pub(crate) fn unjoined() -> Self {
-        Self { name: watch::Sender::new(Name::Lost) }
+        Self::named(Name::Lost)
+    }
+
+    fn named(name: Name) -> Self {
+        Self { name: watch::Sender::new(name), tail: AtomicU64::new(0) }
+    }
+
+    /// Whether this process writes as this node.
+    pub(crate) fn is(&self, node: NodeId) -> bool {
+        self.tail.load(Ordering::Acquire) == tail(node)
     }
 
     pub(crate) fn node(&self) -> Option<NodeId> {
@@ -39,7 +52,10 @@ impl Identity {
     }
 
     pub(crate) fn assume(&self, node: NodeId) {
-        self.name.send_replace(Name::Node(node));
+        self.name.send_modify(|name| {
+            self.tail.store(tail(node), Ordering::Release);
+            *name = Name::Node(node);
+        });
     }
 
     /// Stops writing as this node, if it still does.
@@ -48,6 +64,7 @@ impl Identity {
         self.name.send_if_modified(|name| {
             let mine = *name == Name::Node(node);
             if mine {
+                self.tail.store(0, Ordering::Release);
                 *name = Name::Lost;
             }
             mine
@@ -74,4 +91,9 @@ impl Identity {
         // The sender is `self`, so it cannot be gone.
         self.name.subscribe().wait_for(|name| *name != Name::Node(node)).await.ok();
     }
+}
+
+/// The second half of an id: 62 random bits. A process has a handful of ids in its life.
+fn tail(node: NodeId) -> u64 {
+    u128::from_be_bytes(*node.as_bytes()) as u64
 }

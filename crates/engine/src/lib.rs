@@ -57,6 +57,7 @@ mod committer;
 mod cx;
 #[cfg(all(doctest, feature = "sqlite", feature = "macros"))]
 mod doc_tests;
+mod drive;
 mod engine;
 mod error;
 mod handle;

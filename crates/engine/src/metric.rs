@@ -14,36 +14,131 @@
 //! | `windlass_attempts_overdue` | gauge | | attempts past their limit that cannot be stopped |
 //! | `windlass_fenced_total` | counter | | times this process lost its identity |
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
-use metrics::{SharedString, counter, gauge, histogram};
+use metrics::{Counter, Gauge, Histogram, SharedString, counter, gauge, histogram};
+use windlass_core::{Definition, RunState, TaskIx};
 
-fn label(text: &Arc<str>) -> SharedString {
-    SharedString::from_shared(Arc::clone(text))
+/// What is counted for every commit.
+pub(crate) struct CommitMeter {
+    commits: Counter,
+    records: Counter,
 }
 
-pub(crate) fn committed(units: usize) {
-    counter!("windlass_commits_total").increment(1);
-    counter!("windlass_records_total").increment(units as u64);
+impl CommitMeter {
+    pub(crate) fn new() -> Self {
+        Self { commits: counter!("windlass_commits_total"), records: counter!("windlass_records_total") }
+    }
+
+    pub(crate) fn committed(&self, units: usize) {
+        self.commits.increment(1);
+        self.records.increment(units as u64);
+    }
 }
 
+/// A run that a client started, which knows the workflow by name only.
 pub(crate) fn run_started(workflow: &Arc<str>) {
-    counter!("windlass_runs_started_total", "workflow" => label(workflow)).increment(1);
+    let workflow = SharedString::from_shared(Arc::clone(workflow));
+    counter!("windlass_runs_started_total", "workflow" => workflow).increment(1);
 }
 
-pub(crate) fn run_ended(workflow: &Arc<str>, state: &'static str) {
-    counter!("windlass_runs_ended_total", "workflow" => label(workflow), "state" => state).increment(1);
+pub(crate) fn runs_held() -> Gauge {
+    gauge!("windlass_runs_held")
 }
 
-pub(crate) fn attempt_ended(workflow: &Arc<str>, task: &Arc<str>, outcome: &'static str, seconds: f64) {
-    counter!("windlass_attempts_total", "workflow" => label(workflow), "task" => label(task), "outcome" => outcome)
-        .increment(1);
-    histogram!("windlass_attempt_seconds", "workflow" => label(workflow), "task" => label(task))
-        .record(seconds);
+/// What is counted for the runs and tasks of one workflow, looked up once.
+pub(crate) struct Meters {
+    started: Counter,
+    ended: [(RunState, Counter); 4],
+    tasks: Vec<TaskMeter>,
 }
 
-pub(crate) fn runs_held(runs: usize) {
-    gauge!("windlass_runs_held").set(runs as f64);
+/// What is counted for the attempts of one task.
+pub(crate) struct TaskMeter {
+    completed: Counter,
+    failed: Counter,
+    seconds: Histogram,
+    /// For how many attempts more the task is taken to be slow to yield.
+    slow: AtomicU32,
+}
+
+impl Meters {
+    pub(crate) fn new(definition: &Definition) -> Self {
+        let workflow = || SharedString::from_shared(definition.name.clone());
+        let ended = |state, name: &'static str| {
+            (state, counter!("windlass_runs_ended_total", "workflow" => workflow(), "state" => name))
+        };
+        let task = |name: &Arc<str>| {
+            let task = || SharedString::from_shared(name.clone());
+            let attempts = |outcome: &'static str| counter!("windlass_attempts_total", "workflow" => workflow(), "task" => task(), "outcome" => outcome);
+            TaskMeter {
+                completed: attempts("completed"),
+                failed: attempts("failed"),
+                seconds: histogram!("windlass_attempt_seconds", "workflow" => workflow(), "task" => task()),
+                slow: AtomicU32::new(0),
+            }
+        };
+        Self {
+            started: counter!("windlass_runs_started_total", "workflow" => workflow()),
+            ended: [
+                ended(RunState::Completed, "completed"),
+                ended(RunState::Failed, "failed"),
+                ended(RunState::Cancelled, "cancelled"),
+                ended(RunState::Abandoned, "abandoned"),
+            ],
+            tasks: definition.tasks.iter().map(|found| task(&found.name)).collect(),
+        }
+    }
+
+    pub(crate) fn started(&self) {
+        self.started.increment(1);
+    }
+
+    pub(crate) fn ended(&self, state: RunState) {
+        if let Some((_, counter)) = self.ended.iter().find(|(ended, _)| *ended == state) {
+            counter.increment(1);
+        }
+    }
+
+    pub(crate) fn task(&self, at: TaskIx) -> &TaskMeter {
+        &self.tasks[at.get()]
+    }
+}
+
+/// Code that takes longer than this before it first waits is slow to yield.
+const SLOW: Duration = Duration::from_micros(500);
+/// For how many attempts a task that was slow to yield is taken to be so.
+const DISTRUST: u32 = 64;
+
+impl TaskMeter {
+    pub(crate) fn attempt_ended(&self, completed: bool, took: Duration) {
+        if completed { &self.completed } else { &self.failed }.increment(1);
+        self.seconds.record(took.as_secs_f64());
+    }
+
+    /// Notes how long an attempt took until it first waited or was over.
+    pub(crate) fn note_first_poll(&self, took: Duration) {
+        if took > SLOW {
+            self.slow.store(DISTRUST, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the next attempt should not begin on a thread that has other things to do.
+    pub(crate) fn is_slow(&self) -> bool {
+        let left = self.slow.load(Ordering::Relaxed);
+        if left == 0 {
+            return false;
+        }
+        // Two that count at once may count once, which is as good.
+        self.slow.store(left - 1, Ordering::Relaxed);
+        true
+    }
 }
 
 pub(crate) fn runs_claimed(runs: usize) {

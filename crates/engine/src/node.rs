@@ -1,17 +1,18 @@
 //! This process as one that runs workflows.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering},
     },
 };
 
+use metrics::Gauge;
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
-    sync::{Notify, Semaphore, mpsc::UnboundedSender},
+    sync::{Notify, Semaphore},
     time::Instant,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -19,7 +20,12 @@ use windlass_core::{ClaimId, Failure, NodeId, Plan, RunId, Time};
 use windlass_store::{DefinitionId, InboxRow};
 
 use crate::{
-    AnyWorkflow, Cx, Resources, hub::Hub, metric, options::Options, run_loop::Mail, slots::Slots,
+    AnyWorkflow, Cx, Resources,
+    hub::Hub,
+    metric::{self, Meters},
+    options::Options,
+    run_loop::{Mail, RunCell},
+    slots::Slots,
     watchdog::Watchdog,
 };
 
@@ -28,6 +34,7 @@ pub(crate) struct Registered {
     pub(crate) workflow: AnyWorkflow,
     pub(crate) plan: Arc<Plan>,
     pub(crate) definition: DefinitionId,
+    pub(crate) meters: Meters,
 }
 
 /// Decides, in tests, which attempts fail on purpose.
@@ -46,30 +53,25 @@ pub(crate) struct Node {
     pub(crate) saboteur: Option<Saboteur>,
     /// Held by the one suspect that executes alone.
     pub(crate) isolation: Arc<Semaphore>,
-    runs: Mutex<HashMap<RunId, Held>>,
+    runs: Mutex<HashMap<RunId, Arc<RunCell>>>,
+    held: Gauge,
     /// Runs that are held or about to be.
     reserved: AtomicUsize,
     /// Whether the claimer waits for room.
     crowded: AtomicBool,
     /// When the next waiting run is due, as far as this node knows.
     next_due: AtomicI64,
-    /// When this node must stop acting unless a heartbeat is answered first.
-    lease_end: Mutex<Instant>,
+    /// When this node began.
+    boot: Instant,
+    /// When it must stop acting unless a heartbeat is answered first, in microseconds after its boot.
+    lease_end: AtomicI64,
     pub(crate) claim: Notify,
     /// Woken whenever a run is given up or an attempt ends for good.
     pub(crate) released: Notify,
     /// Set when nothing new may be claimed or started.
     pub(crate) stopping: CancellationToken,
-    /// The run loops and attempts that exist.
-    pub(crate) work: TaskTracker,
     /// The blocking attempts that exist.
     pub(crate) blocking: TaskTracker,
-}
-
-/// A run that this node holds.
-struct Held {
-    claim: ClaimId,
-    mailbox: UnboundedSender<Mail>,
 }
 
 impl Node {
@@ -92,14 +94,15 @@ impl Node {
             saboteur,
             isolation: Arc::new(Semaphore::new(1)),
             runs: Mutex::default(),
+            held: metric::runs_held(),
             reserved: AtomicUsize::new(0),
             crowded: AtomicBool::new(false),
             next_due: AtomicI64::new(i64::MIN),
-            lease_end: Mutex::new(Instant::now()),
+            boot: Instant::now(),
+            lease_end: AtomicI64::new(0),
             claim: Notify::new(),
             released: Notify::new(),
             stopping: CancellationToken::new(),
-            work: TaskTracker::new(),
             blocking: TaskTracker::new(),
         })
     }
@@ -157,47 +160,49 @@ impl Node {
     }
 
     /// Notes that a run is held. Its room was reserved before.
-    pub(crate) fn hold(&self, run: RunId, claim: ClaimId, mailbox: UnboundedSender<Mail>) {
+    pub(crate) fn hold(&self, cell: &Arc<RunCell>) {
         let mut runs = self.runs.lock();
-        let before = runs.insert(run, Held { claim, mailbox });
-        metric::runs_held(runs.len());
+        let before = runs.insert(cell.subject.run, Arc::clone(cell));
+        self.held.set(runs.len() as f64);
         drop(runs);
-        // A loop of an earlier claim that has not noticed its end yet needs no room any more.
+        // One of an earlier claim that has not noticed its end yet needs no room any more.
         self.unreserve(usize::from(before.is_some()));
     }
 
     /// Notes that a run is not held any more under this claim.
     pub(crate) fn release(&self, run: RunId, claim: ClaimId) {
         let mut runs = self.runs.lock();
-        if runs.get(&run).is_some_and(|held| held.claim == claim) {
-            runs.remove(&run);
-            metric::runs_held(runs.len());
-            drop(runs);
-            self.unreserve(1);
-            self.released.notify_waiters();
+        let Entry::Occupied(held) = runs.entry(run) else { return };
+        if held.get().subject.claim != claim {
+            return;
         }
+        let cell = held.remove();
+        self.held.set(runs.len() as f64);
+        drop(runs);
+        drop(cell);
+        self.unreserve(1);
+        self.released.notify_waiters();
     }
 
     /// Tells every run something.
     pub(crate) fn tell_all(&self, mail: impl Fn() -> Mail) {
-        for held in self.runs.lock().values() {
-            // A loop that has just ended needs no telling.
-            held.mailbox.send(mail()).ok();
+        let runs: Vec<Arc<RunCell>> = self.runs.lock().values().map(Arc::clone).collect();
+        for cell in runs {
+            cell.tell(mail());
         }
     }
 
     /// Tells one run something; `None` when it is not held here.
     pub(crate) fn tell(&self, run: RunId, mail: Mail) -> Option<()> {
-        self.runs.lock().get(&run)?.mailbox.send(mail).ok()
+        let cell = self.runs.lock().get(&run).map(Arc::clone)?;
+        cell.tell(mail);
+        Some(())
     }
 
     /// Hands inbox rows to the runs they are for.
     pub(crate) fn deliver(&self, rows: Vec<InboxRow>) {
-        let runs = self.runs.lock();
         for row in rows {
-            if let Some(held) = runs.get(&row.run) {
-                held.mailbox.send(Mail::Inbox(Box::new(row))).ok();
-            }
+            self.tell(row.run, Mail::Inbox(Box::new(row)));
         }
     }
 
@@ -237,17 +242,24 @@ impl Node {
 
     /// A heartbeat that was sent at this instant was answered.
     pub(crate) fn renew_lease(&self, sent: Instant) {
-        *self.lease_end.lock() = sent + self.options.lease();
+        let end = sent.duration_since(self.boot) + self.options.lease();
+        self.lease_end.store(i64::try_from(end.as_micros()).unwrap_or(i64::MAX), Ordering::Release);
     }
 
     /// Whether something may begin in the name of this node: the process goes by it, and by its own clock the
     /// lease has not run out. A process that was frozen may find that out before its heart does.
     pub(crate) fn may_act(&self, holder: NodeId) -> bool {
-        let may = self.id() == Some(holder) && Instant::now() < *self.lease_end.lock();
+        let now = i64::try_from(self.boot.elapsed().as_micros()).unwrap_or(i64::MAX);
+        let may = self.is(holder) && now < self.lease_end.load(Ordering::Acquire);
         if !may {
             self.hub.identity.lose(Some(holder));
         }
         may
+    }
+
+    /// Whether this process goes by this name right now.
+    pub(crate) fn is(&self, node: NodeId) -> bool {
+        self.hub.identity.is(node)
     }
 
     /// The node that this process is right now.

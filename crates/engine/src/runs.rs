@@ -127,7 +127,7 @@ impl Runs {
     ///
     /// When the store cannot be asked.
     pub async fn page(&self) -> Result<Page, Error> {
-        Ok(self.client.hub.store.find(self.query.clone()).await?)
+        Ok(self.client.hub().store.find(self.query.clone()).await?)
     }
 
     /// Cancels every run that fits and has not ended.

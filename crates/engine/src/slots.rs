@@ -1,9 +1,15 @@
 //! Room for attempts, queue by queue.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// How many attempts this node executes at once in each queue.
 #[derive(Debug)]
@@ -32,30 +38,43 @@ impl Slots {
 /// The slot of one attempt. Code that cannot be stopped keeps it for as long as it runs.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    slots: Arc<Semaphore>,
-    permit: Mutex<Option<OwnedSemaphorePermit>>,
+    /// The slots of the task's own queue, where it names one.
+    own: Option<Arc<Semaphore>>,
+    taken: AtomicBool,
 }
 
 impl Seat {
-    pub(crate) fn new(slots: Arc<Semaphore>) -> Self {
-        Self { slots, permit: Mutex::new(None) }
+    pub(crate) const fn new(own: Option<Arc<Semaphore>>) -> Self {
+        Self { own, taken: AtomicBool::new(false) }
+    }
+
+    fn among<'a>(&'a self, slots: &'a Arc<Semaphore>) -> &'a Semaphore {
+        self.own.as_ref().unwrap_or(slots)
+    }
+
+    /// Takes a slot if one is free, of those of the run's queue unless the task names another.
+    pub(crate) fn try_take(&self, slots: &Arc<Semaphore>) -> bool {
+        let permit = self.among(slots).try_acquire();
+        permit.map(|permit| self.keep(permit)).is_ok()
     }
 
     /// Waits for a free slot and takes it.
-    pub(crate) async fn take(&self) {
-        let permit = match Arc::clone(&self.slots).try_acquire_owned() {
-            Ok(permit) => permit,
-            // The semaphore is never closed.
-            Err(_) => match Arc::clone(&self.slots).acquire_owned().await {
-                Ok(permit) => permit,
-                Err(_) => return,
-            },
-        };
-        *self.permit.lock() = Some(permit);
+    pub(crate) async fn take(&self, slots: &Arc<Semaphore>) {
+        // The semaphore is never closed.
+        if let Ok(permit) = self.among(slots).acquire().await {
+            self.keep(permit);
+        }
     }
 
-    /// Gives the slot back.
-    pub(crate) fn vacate(&self) {
-        drop(self.permit.lock().take());
+    fn keep(&self, permit: SemaphorePermit<'_>) {
+        permit.forget();
+        self.taken.store(true, Ordering::Release);
+    }
+
+    /// Gives the slot back, if one was taken.
+    pub(crate) fn vacate(&self, slots: &Arc<Semaphore>) {
+        if self.taken.swap(false, Ordering::AcqRel) {
+            self.among(slots).add_permits(1);
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! Starting runs.
 
 use std::{
+    collections::HashMap,
     future::Future,
+    marker::PhantomData,
+    mem,
     pin::Pin,
     sync::{Arc, LazyLock},
     task::{Context, Poll},
@@ -11,7 +14,7 @@ use std::{
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use tokio::{sync::oneshot, task::JoinHandle};
+use tokio::{sync::oneshot, task::JoinHandle, time::Sleep};
 use windlass_core::{ClaimId, Failure, NodeId, RunId, Seed, Time, nearest};
 use windlass_store::{
     Act, KeyConflict, KeyLife, NewKey, NewRun, Owner, Place, Refusal, RunImage, StoreError, Unit, Written,
@@ -23,8 +26,10 @@ use crate::{
     metric,
     node::{Node, Registered},
     options::DEFAULT_QUEUE,
-    run_loop::{RunLoop, Subject},
+    outputs::Outputs,
+    run_loop::{Mail, RunCell, RunLoop, Subject},
     take_up::take_up,
+    waiters::Waiter,
 };
 
 /// How many runs one transaction of a bulk start writes.
@@ -83,21 +88,23 @@ impl Request {
 /// A start on its way: a future that is ready when the run is durable.
 #[must_use = "a run is started by awaiting this"]
 pub struct Start<O> {
-    state: State<O>,
+    state: State,
+    output: PhantomData<fn() -> O>,
 }
 
-enum State<O> {
-    Asking(Option<Box<(Client, Request)>>),
-    Starting(Pin<Box<dyn Future<Output = Result<Run<O>, Error>> + Send>>),
+enum State {
+    Asking(Box<(Client, Request)>),
+    Starting(Box<Starting>),
+    Over,
 }
 
 impl<O> Start<O> {
     pub(crate) fn new(client: Client, request: Request) -> Self {
-        Self { state: State::Asking(Some(Box::new((client, request)))) }
+        Self { state: State::Asking(Box::new((client, request))), output: PhantomData }
     }
 
     fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {
-        if let State::Asking(Some(asked)) = &mut self.state {
+        if let State::Asking(asked) = &mut self.state {
             change(&mut asked.1.settings);
         }
         self
@@ -157,24 +164,30 @@ impl<O> Start<O> {
     /// How long to wait for the database. After that the answer is [`Error::Unknown`]: the run may or may
     /// not exist. Default: as long as it takes.
     pub fn within(mut self, deadline: Duration) -> Self {
-        if let State::Asking(Some(asked)) = &mut self.state {
+        if let State::Asking(asked) = &mut self.state {
             asked.1.deadline = Some(deadline);
         }
         self
     }
 }
 
-impl<O: Send + 'static> Future for Start<O> {
+impl<O> Future for Start<O> {
     type Output = Result<Run<O>, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        loop {
-            match &mut self.state {
-                State::Starting(starting) => return starting.as_mut().poll(cx),
-                State::Asking(asked) => {
-                    let (client, request) = *asked.take().expect("a start is asked for once");
-                    self.state = State::Starting(Box::pin(begin(client, request)));
-                }
+        let mut starting = match mem::replace(&mut self.state, State::Over) {
+            State::Asking(asked) => {
+                let (client, request) = *asked;
+                Box::new(Starting::new(client, request)?)
+            }
+            State::Starting(starting) => starting,
+            State::Over => panic!("a start was polled after it was ready"),
+        };
+        match starting.poll(cx) {
+            Poll::Ready(fate) => Poll::Ready(starting.finish(fate)),
+            Poll::Pending => {
+                self.state = State::Starting(starting);
+                Poll::Pending
             }
         }
     }
@@ -186,29 +199,88 @@ impl<O> std::fmt::Debug for Start<O> {
     }
 }
 
-async fn begin<O>(client: Client, request: Request) -> Result<Run<O>, Error> {
-    let run = RunId::new();
-    let (deadline, workflow) = (request.deadline, Arc::clone(&request.workflow));
-    let key = request.settings.key.clone();
-    let waiter = client.hub.waiters.register(run);
-    let fate = submit(&client, run, request).await?;
-    let fate = match deadline {
-        None => fate.await,
-        Some(deadline) => {
-            tokio::time::timeout(deadline, fate).await.map_err(|_| Error::Unknown { run_id: run })?
+/// A start that was handed to the committer, or waits for its turn to be.
+struct Starting {
+    client: Client,
+    run: RunId,
+    workflow: Arc<str>,
+    registered: Option<Arc<Registered>>,
+    key: Option<String>,
+    waiter: Waiter,
+    /// Set while too many others wait already.
+    turn: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    fate: oneshot::Receiver<Fate>,
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl Starting {
+    /// Hands the run to the committer. From here on it is started, whoever still waits for the answer.
+    fn new(client: Client, request: Request) -> Result<Self, Error> {
+        let Request { workflow, timeout, input, settings, deadline } = request;
+        let hub = client.hub();
+        if hub.closed.is_cancelled() {
+            return Err(Error::Stopped);
         }
-    };
-    match fate {
-        Ok(Ok(Written::Existing { run: existing })) if existing != run => {
-            Ok(Run::new(client, existing, workflow))
+        let run = RunId::new();
+        let registered = known(&client, &workflow)?;
+        let input = input.map_err(input_error)?;
+        let mut new = new_run(&client, &workflow, timeout, &input, &settings)?;
+        let seat = client.node().zip(registered.as_ref());
+        let seat = seat.and_then(|(node, known)| Seat::take(node, known, &new));
+        new.owner =
+            seat.as_ref().map(|seat| Owner { claim: seat.claim, definition: seat.registered.definition });
+        let holder = seat.as_ref().map(|seat| seat.holder);
+        let (queue, timeout, key) = (Arc::clone(&new.queue), new.timeout, settings.key.clone());
+        let subject = NewSubject { run, queue, key, input, context: object(settings.context)?, timeout };
+        let waiter = hub.waiters.register(run);
+        let (sender, fate) = oneshot::channel();
+        let reply = Reply::Then(started(client.node().cloned(), seat, subject, sender));
+        let unit = Unit { run, act: Act::Start(Box::new(new)) };
+        let turn = if hub.committer.try_turn() {
+            hub.committer.submit_in_turn(unit, holder, reply);
+            None
+        } else {
+            let hub = Arc::clone(hub);
+            let turn = async move { hub.committer.submit_for_caller(unit, holder, reply).await };
+            Some(Box::pin(turn) as Pin<Box<dyn Future<Output = ()> + Send>>)
+        };
+        let deadline = deadline.map(|deadline| Box::pin(tokio::time::sleep(deadline)));
+        let key = settings.key;
+        Ok(Self { client, run, workflow, registered, key, waiter, turn, fate, deadline })
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Fate, Error>> {
+        if let Some(turn) = &mut self.turn
+            && turn.as_mut().poll(cx).is_ready()
+        {
+            self.turn = None;
         }
-        Ok(Ok(_)) => {
-            metric::run_started(&workflow);
-            Ok(Run::waited_for(client, run, workflow, waiter))
+        if let Poll::Ready(fate) = Pin::new(&mut self.fate).poll(cx) {
+            return Poll::Ready(fate.map_err(|_| Error::Stopped));
         }
-        Ok(Err(Lost::Refused(refusal))) => Err(refused(run, &workflow, key, refusal)),
-        Ok(Err(Lost::Failed(error))) => Err(error.into()),
-        Ok(Err(Lost::Fenced)) | Err(_) => Err(Error::Stopped),
+        match &mut self.deadline {
+            Some(deadline) => deadline.as_mut().poll(cx).map(|()| Err(Error::Unknown { run_id: self.run })),
+            None => Poll::Pending,
+        }
+    }
+
+    fn finish<O>(self, fate: Result<Fate, Error>) -> Result<Run<O>, Error> {
+        let Self { client, run, workflow, registered, key, waiter, .. } = self;
+        match fate? {
+            Ok(Written::Existing { run: existing }) if existing != run => {
+                Ok(Run::new(client, existing, workflow))
+            }
+            Ok(_) => {
+                match registered {
+                    Some(registered) => registered.meters.started(),
+                    None => metric::run_started(&workflow),
+                }
+                Ok(Run::waited_for(client, run, workflow, waiter))
+            }
+            Err(Lost::Refused(refusal)) => Err(refused(run, &workflow, key, refusal)),
+            Err(Lost::Failed(error)) => Err(error.into()),
+            Err(Lost::Fenced) => Err(Error::Stopped),
+        }
     }
 }
 
@@ -221,47 +293,39 @@ fn refused(run: RunId, workflow: &str, key: Option<String>, refusal: Refusal) ->
     }
 }
 
-/// Hands the run to the committer. From here on it is started, whoever still waits for the answer.
-async fn submit(client: &Client, run: RunId, request: Request) -> Result<oneshot::Receiver<Fate>, Error> {
-    let hub = &client.hub;
-    if hub.closed.is_cancelled() {
-        return Err(Error::Stopped);
-    }
-    let registered = known(client, &request.workflow)?;
-    let input = request.input.map_err(input_error)?;
-    let mut new = new_run(client, &request.workflow, request.timeout, &input, &request.settings)?;
-    let seat = client.node.as_ref().zip(registered).and_then(|(node, known)| Seat::take(node, known, &new));
-    new.owner = seat.as_ref().map(|seat| Owner { claim: seat.claim, definition: seat.registered.definition });
-    let subject = NewSubject {
-        run,
-        queue: Arc::clone(&new.queue),
-        key: request.settings.key,
-        input,
-        context: object(request.settings.context)?,
-        timeout: new.timeout,
-    };
-    let holder = seat.as_ref().map(|seat| seat.holder);
-    let (sender, fate) = oneshot::channel();
-    let local = client.node.clone();
-    let reply: Reply = Box::new(move |fate| {
-        match (seat, &fate) {
+/// What follows from the answer to a start.
+fn started(
+    local: Option<Arc<Node>>,
+    seat: Option<Seat>,
+    subject: NewSubject,
+    sender: oneshot::Sender<Fate>,
+) -> Box<dyn FnOnce(Fate) + Send> {
+    Box::new(move |fate| {
+        let run = subject.run;
+        let held = match (seat, &fate) {
             (Some(seat), Ok(Written::Started { at, owned: true })) => seat.occupy(subject, *at),
             // It was sent twice, and the first answer got lost: what that said is read back.
-            (Some(seat), Ok(Written::Existing { run: existing })) if *existing == run => seat.read_back(run),
+            (Some(seat), Ok(Written::Existing { run: existing })) if *existing == run => {
+                seat.read_back(run);
+                None
+            }
             // Not ours to run directly: whatever room was reserved is given back.
             (seat, Ok(Written::Started { .. })) => {
                 drop(seat);
                 if let Some(node) = local {
                     node.claim.notify_one();
                 }
+                None
             }
-            (seat, _) => drop(seat),
-        }
-        // Whoever stopped waiting does not want to know.
+            _ => None,
+        };
+        // First the word, then the work: the run's code may take long before it lets go of this thread. Whoever
+        // stopped waiting does not want to know.
         drop(sender.send(fate));
-    });
-    hub.committer.submit_for_caller(Unit { run, act: Act::Start(Box::new(new)) }, holder, reply).await;
-    Ok(fate)
+        if let Some(cell) = held {
+            cell.deliver(Mail::Begin(Vec::new()));
+        }
+    })
 }
 
 fn input_error(failure: Failure) -> Error {
@@ -270,7 +334,7 @@ fn input_error(failure: Failure) -> Error {
 
 /// The workflow as this engine knows it; `None` for a client.
 fn known(client: &Client, workflow: &Arc<str>) -> Result<Option<Arc<Registered>>, Error> {
-    let Some(node) = &client.node else { return Ok(None) };
+    let Some(node) = client.node() else { return Ok(None) };
     match node.registry.get(workflow) {
         Some(registered) => Ok(Some(Arc::clone(registered))),
         None => Err(Error::UnknownWorkflow {
@@ -293,7 +357,7 @@ fn new_run(
             "priority {priority} does not exist: 0 is the most urgent, 9 the least"
         )));
     }
-    let hub = &client.hub;
+    let hub = client.hub();
     let context = match object(settings.context.clone())? {
         map if map.is_empty() => None,
         map => {
@@ -366,19 +430,21 @@ struct NewSubject {
 
 impl Seat {
     /// Takes room, if this node would run the run at once.
-    fn take(node: &Arc<Node>, registered: Arc<Registered>, new: &NewRun) -> Option<Self> {
+    fn take(node: &Arc<Node>, registered: &Arc<Registered>, new: &NewRun) -> Option<Self> {
         let here = new.delay.is_none()
             && node.options.queues.contains_key(&new.queue)
             && !node.stopping.is_cancelled();
         let holder = node.id().filter(|_| here && node.reserve())?;
-        Some(Self { node: Arc::clone(node), holder, claim: ClaimId::new(), registered, taken: false })
+        let (node, registered) = (Arc::clone(node), Arc::clone(registered));
+        Some(Self { node, holder, claim: ClaimId::new(), registered, taken: false })
     }
 
-    /// Runs the run that has just been committed.
-    fn occupy(mut self, new: NewSubject, at: Time) {
-        if self.node.id() != Some(self.holder) {
+    /// Holds the run that has just been committed.
+    fn occupy(mut self, new: NewSubject, at: Time) -> Option<Arc<RunCell>> {
+        if !self.node.is(self.holder) {
             // It was committed under the name that this process has taken since.
-            return self.read_back(new.run);
+            self.read_back(new.run);
+            return None;
         }
         self.taken = true;
         let node = Arc::clone(&self.node);
@@ -403,9 +469,15 @@ impl Seat {
             input: new.input,
             registered: Arc::clone(&self.registered),
         };
-        match RunLoop::fresh(Arc::clone(&node), subject, seed) {
-            Some(run_loop) => drop(node.work.spawn_on(run_loop.run(), &node.user)),
-            None => node.unreserve(1),
+        let outputs = Outputs::new(seed.plan.definition.tasks.len());
+        match windlass_core::Run::new(seed) {
+            Ok(run) => Some(RunCell::hold(node, subject, RunLoop::new(run, outputs, HashMap::new()))),
+            // Only records can disagree with a plan.
+            Err(divergence) => {
+                tracing::error!(run = %subject.run, %divergence, "a new run does not fit its own plan");
+                node.unreserve(1);
+                None
+            }
         }
     }
 
@@ -435,7 +507,7 @@ impl Seat {
                 _ => node.claim.notify_one(),
             }
         };
-        node.work.spawn_on(reading, &node.user);
+        node.user.spawn(reading);
     }
 
     /// The run with its records, asked for again while the store is out of reach.
@@ -557,9 +629,9 @@ async fn write_bulk(client: Client, workflow: Arc<str>, units: Vec<Unit>) -> Res
     let units = Arc::new(units);
     let mut pause = Duration::from_millis(10);
     let answers = loop {
-        match client.hub.store.commit(None, Arc::clone(&units)).await {
+        match client.hub().store.commit(None, Arc::clone(&units)).await {
             Ok(answers) => break answers,
-            Err(error) if error.is_temporary() && !client.hub.closed.is_cancelled() => {
+            Err(error) if error.is_temporary() && !client.hub().closed.is_cancelled() => {
                 tracing::warn!(runs = units.len(), %error, "a bulk start failed; trying again");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(1));
@@ -568,7 +640,7 @@ async fn write_bulk(client: Client, workflow: Arc<str>, units: Vec<Unit>) -> Res
             Err(error) => return Err(error.into()),
         }
     };
-    if let Some(node) = &client.node {
+    if let Some(node) = client.node() {
         node.claim.notify_one();
     }
     let written = units.iter().zip(answers).map(|(unit, answer)| match answer {

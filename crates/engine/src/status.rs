@@ -92,7 +92,7 @@ impl RunStatus {
 
 /// The plan that a run follows: the one it was recorded under, or the one that this process has.
 pub(crate) async fn plan(client: &Client, image: &RunImage) -> Result<Arc<Plan>, Error> {
-    let known = client.node.as_ref().and_then(|node| node.registry.get(&image.run.workflow));
+    let known = client.node().and_then(|node| node.registry.get(&image.run.workflow));
     match (image.standing.definition, known) {
         (Some(id), Some(known)) if known.definition == id => Ok(Arc::clone(&known.plan)),
         (None, Some(known)) => Ok(Arc::clone(&known.plan)),
@@ -100,8 +100,8 @@ pub(crate) async fn plan(client: &Client, image: &RunImage) -> Result<Arc<Plan>,
             let what = || format!("the definition of workflow `{}`", image.run.workflow);
             let missing =
                 || Error::Decode { what: what(), why: "it is missing from the database".to_owned() };
-            let row = client.hub.store.definition(id).await?.ok_or_else(missing)?;
-            let json = client.hub.read(&what(), row.body)?;
+            let row = client.hub().store.definition(id).await?.ok_or_else(missing)?;
+            let json = client.hub().read(&what(), row.body)?;
             let definition = serde_json::from_slice(&json)
                 .map_err(|why| Error::Decode { what: what(), why: why.to_string() })?;
             Ok(Arc::new(Plan::new(Arc::new(definition))))
@@ -126,7 +126,7 @@ pub(crate) async fn of(client: &Client, image: RunImage) -> Result<RunStatus, Er
     for row in &image.steps {
         let task = row.name.split_once('[').map_or(&*row.name, |(task, _)| task);
         if let Some(status) = tasks.iter_mut().find(|status| &*status.name == task) {
-            let step = take_up::step(&client.hub, row)?;
+            let step = take_up::step(client.hub(), row)?;
             if row.attempt > 0 && step.kind != StepKind::Started {
                 status.attempts.push(AttemptStatus {
                     step: step.name,
@@ -168,14 +168,14 @@ async fn views(
         };
         return Ok(tasks.into_iter().map(known).collect());
     }
-    let seed = take_up::seed_for_view(&client.hub, image, plan)?;
+    let seed = take_up::seed_for_view(client.hub(), image, plan)?;
     let mut run = match windlass_core::Run::new(seed) {
         Ok(run) => run,
         Err(why) => return Err(Error::Decode { what: "the run's records".to_owned(), why: why.to_string() }),
     };
     let ended = matches!(image.standing.place, Place::Ended(_));
     if image.standing.definition.is_some() && !ended {
-        run.apply(windlass_core::Event::Begin, client.hub.clock.now());
+        run.apply(windlass_core::Event::Begin, client.hub().clock.now());
     }
     let mut views = run.tasks();
     for view in views.iter_mut().filter(|view| ended && !view.state.is_terminal()) {
@@ -188,7 +188,7 @@ async fn views(
 /// A run that is held here is asked itself: it knows what executes.
 async fn ask_the_loop(client: &Client, image: &RunImage) -> Option<Described> {
     let (sender, views) = oneshot::channel();
-    client.node.as_ref()?.tell(image.run.id, Mail::Describe(sender))?;
+    client.node()?.tell(image.run.id, Mail::Describe(sender))?;
     // A loop whose attempt does not yield cannot answer; then the records must do.
     tokio::time::timeout(PATIENCE, views).await.ok()?.ok()
 }

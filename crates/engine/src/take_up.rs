@@ -7,12 +7,12 @@ use windlass_store::{Act, End, NewEnd, RunImage, StepRow, Unit, Wait};
 
 use crate::{
     Error, Slot,
-    committer::Fate,
+    committer::{Fate, Reply},
     hub::Hub,
     node::{Node, Registered},
     order,
     outputs::Outputs,
-    run_loop::{RunLoop, Subject},
+    run_loop::{Mail, RunCell, RunLoop, Subject},
 };
 
 /// Continues a claimed run, or blocks it with a reason that a person can act on.
@@ -25,7 +25,9 @@ pub(crate) async fn take_up(node: Arc<Node>, holder: NodeId, claim: ClaimId, ima
         return block(&node, holder, claim, &image, None, "its workflow is not registered".to_owned());
     };
     match prepare(&node, holder, claim, &image, &registered).await {
-        Ok(run_loop) => run_loop.run().await,
+        Ok((subject, run)) => {
+            RunCell::hold(node, subject, run).deliver(Mail::Begin(image.inbox));
+        }
         Err(why) => block(&node, holder, claim, &image, Some(&registered), why),
     }
 }
@@ -36,7 +38,7 @@ async fn prepare(
     claim: ClaimId,
     image: &RunImage,
     registered: &Arc<Registered>,
-) -> Result<RunLoop, String> {
+) -> Result<(Subject, RunLoop), String> {
     let hub = &node.hub;
     check_version(hub, image, registered).await?;
     let (seed, outputs) = seed(node, image, registered).map_err(|error| error.to_string())?;
@@ -57,9 +59,7 @@ async fn prepare(
         let value = hub.read("a saved value", row.value.clone()).map_err(|error| error.to_string())?;
         saved.insert(Arc::clone(&row.step), Slot::from_bytes(value));
     }
-    let mut run_loop = RunLoop::new(Arc::clone(node), subject, run, outputs).with_saved(saved);
-    run_loop.hear_all(image.inbox.clone());
-    Ok(run_loop)
+    Ok((subject, RunLoop::new(run, outputs, saved)))
 }
 
 /// A run goes on under changed code if every recorded task is still there with the same dependencies.
@@ -189,13 +189,13 @@ fn time_out(node: &Arc<Node>, holder: NodeId, claim: ClaimId, run: RunId, after:
 /// Gives up a run for which no run loop was made.
 fn dismiss(node: &Arc<Node>, holder: NodeId, run: RunId, act: Act, then: impl FnOnce(&Hub) + Send + 'static) {
     let node_again = Arc::clone(node);
-    let reply = Box::new(move |fate: Fate| {
+    let reply = Reply::Then(Box::new(move |fate: Fate| {
         match fate {
             Ok(_) => then(&node_again.hub),
             Err(lost) => tracing::debug!(%run, ?lost, "the run was not ours to give up"),
         }
         // Room was reserved for the run, which no run loop ever took.
         node_again.unreserve(1);
-    });
+    }));
     node.hub.committer.submit(holder, Unit { run, act }, reply);
 }

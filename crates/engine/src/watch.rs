@@ -94,7 +94,7 @@ struct Gone;
 
 impl Follower {
     async fn follow(mut self, watcher: &Sender<Result<Update, Error>>) {
-        let hub = Arc::clone(&self.client.hub);
+        let hub = Arc::clone(self.client.hub());
         let _watching = hub.watching();
         loop {
             let changed = hub.changed.notified();
@@ -135,7 +135,7 @@ impl Follower {
             if !self.seen.insert((row.generation, Arc::clone(&row.name), row.attempt, row.kind, row.epoch)) {
                 continue;
             }
-            let update = take_up::step(&self.client.hub, row).map(|step| Update::Step {
+            let update = take_up::step(self.client.hub(), row).map(|step| Update::Step {
                 name: step.name,
                 attempt: step.attempt,
                 kind: step.kind,

@@ -12,7 +12,7 @@ use std::{
 use parking_lot::Mutex;
 use windlass_core::{RunId, Time};
 
-use crate::{Cx, attempt::Limits, metric};
+use crate::{Cx, metric};
 
 /// An attempt that is past its limit and cannot be stopped, because its code does not yield.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,8 +56,9 @@ pub(crate) struct Watched {
 }
 
 impl Watchdog {
-    pub(crate) fn watch(&self, cx: &Cx, limits: &Limits, now: Time) -> Option<Watched> {
-        let by_timeout = limits.timeout.map(|limit| now + limit);
+    pub(crate) fn watch(&self, cx: &Cx, started_at: impl FnOnce() -> Time) -> Option<Watched> {
+        let limits = &cx.inner().limits;
+        let by_timeout = limits.timeout.map(|limit| started_at() + limit);
         let due = [by_timeout, limits.deadline.map(|(at, _)| at)].into_iter().flatten().min()?;
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let overdue = Overdue {

@@ -150,7 +150,8 @@ impl Run {
             failed: Vec::new(),
             first_failure: None,
             any_changes: false,
-            commands: Vec::new(),
+            // Mostly there is one at a time.
+            commands: Vec::with_capacity(2),
         };
         for (generation, step) in &seed.steps {
             run.restore(*generation, step)?;
@@ -162,11 +163,11 @@ impl Run {
         let poison = deaths.into_iter().find(|(_, deaths)| *deaths > seed.max_recoveries);
         if let Some((step, deaths)) = poison {
             let verdict = Verdict::Abandoned { step: step.to_owned(), deaths };
-            run.closing = Some(verdict);
+            run.closing = Some(Box::new(verdict));
         } else if definition.on_failure == OnFailure::FailFast
             && definition.indices().any(|at| run.is_fatal(at))
         {
-            run.closing = Some(run.failure_verdict());
+            run.closing = Some(Box::new(run.failure_verdict()));
         }
         Ok(run)
     }

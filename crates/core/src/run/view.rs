@@ -181,7 +181,7 @@ impl Run {
             Some(_) => return TaskState::Cancelled,
             None => {}
         }
-        if let Some(Verdict::Abandoned { step, .. }) = &self.closing
+        if let Some(Verdict::Abandoned { step, .. }) = self.closing.as_deref()
             && self.plan.lane(step).is_some_and(|lane| lane.task == at)
         {
             return TaskState::Abandoned;

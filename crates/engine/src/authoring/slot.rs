@@ -2,12 +2,13 @@
 
 use std::{
     any::{Any, type_name},
+    cell::Cell,
     fmt,
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use bytes::Bytes;
-use parking_lot::RwLock;
+use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use windlass_core::Failure;
 
@@ -26,9 +27,13 @@ pub struct Slot {
 
 struct Inner {
     bytes: Bytes,
-    /// One entry per type that was asked for, which is nearly always one.
-    typed: RwLock<Vec<Arc<dyn Any + Send + Sync>>>,
+    /// The value as the type that it was made from, or that was first asked for: nearly always the only one.
+    typed: OnceLock<Typed>,
+    /// The value as other types.
+    others: Mutex<Vec<Typed>>,
 }
+
+type Typed = Arc<dyn Any + Send + Sync>;
 
 impl Slot {
     /// Encodes a value.
@@ -38,21 +43,19 @@ impl Slot {
     /// When it cannot be written as JSON, or contains a number that JSON cannot hold.
     pub fn new<T: Serialize + Send + Sync + 'static>(value: T) -> Result<Self, Failure> {
         let what = || format!("a value of type `{}`", type_name::<T>());
-        let bytes = serde_json::to_vec(&value).map_err(|error| Failure::encode(what(), error))?;
+        let bytes = encode(&value).map_err(|error| Failure::encode(what(), error))?;
         if bytes.windows(4).any(|window| window == b"null") {
             finite::check(&value).map_err(|error| Failure::encode(what(), error))?;
         }
-        let slot = Self::from_bytes(bytes.into());
-        if !cfg!(debug_assertions) {
-            slot.inner.typed.write().push(Arc::new(value));
-        }
-        Ok(slot)
+        let typed =
+            if cfg!(debug_assertions) { OnceLock::new() } else { OnceLock::from(Arc::new(value) as Typed) };
+        Ok(Self { inner: Arc::new(Inner { bytes, typed, others: Mutex::default() }) })
     }
 
     /// A value that is already JSON.
     #[must_use]
     pub fn from_bytes(bytes: Bytes) -> Self {
-        Self { inner: Arc::new(Inner { bytes, typed: RwLock::default() }) }
+        Self { inner: Arc::new(Inner { bytes, typed: OnceLock::new(), others: Mutex::default() }) }
     }
 
     /// The value as JSON.
@@ -71,13 +74,19 @@ impl Slot {
             return Ok(known);
         }
         let value: Arc<T> = Arc::new(self.decode()?);
-        self.inner.typed.write().push(Arc::clone(&value) as Arc<dyn Any + Send + Sync>);
+        if self.inner.typed.set(Arc::clone(&value) as Typed).is_err() {
+            self.inner.others.lock().push(Arc::clone(&value) as Typed);
+        }
         Ok(value)
     }
 
     fn known<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        let typed = self.inner.typed.read();
-        let known = typed.iter().find(|value| (***value).is::<T>())?;
+        let typed = self.inner.typed.get()?;
+        if (**typed).is::<T>() {
+            return Arc::clone(typed).downcast().ok();
+        }
+        let others = self.inner.others.lock();
+        let known = others.iter().find(|value| (***value).is::<T>())?;
         Arc::clone(known).downcast().ok()
     }
 
@@ -90,6 +99,26 @@ impl Slot {
         serde_json::from_slice(&self.inner.bytes)
             .map_err(|error| Failure::decode(format!("a recorded value for `{}`", type_name::<T>()), error))
     }
+}
+
+/// A value as JSON. Nothing, which many tasks return, costs nothing.
+fn encode<T: Serialize>(value: &T) -> serde_json::Result<Bytes> {
+    thread_local! {
+        static SHEET: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    }
+    /// A larger one would be kept by its thread for ever.
+    const LARGEST: usize = 64 << 10;
+    let mut sheet = SHEET.take();
+    sheet.clear();
+    serde_json::to_writer(&mut sheet, value)?;
+    let bytes = match &sheet[..] {
+        b"null" => Bytes::from_static(b"null"),
+        json => Bytes::copy_from_slice(json),
+    };
+    if sheet.capacity() <= LARGEST {
+        SHEET.set(sheet);
+    }
+    Ok(bytes)
 }
 
 impl fmt::Debug for Slot {

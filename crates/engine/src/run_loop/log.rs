@@ -2,15 +2,15 @@
 
 use windlass_core::{LaneId, Step, Verdict, format_duration};
 
-use super::RunLoop;
+use super::{RunCell, RunLoop};
 
 impl RunLoop {
     /// Says what failed, and what happens next.
-    pub(super) fn log_failure(&self, lane: LaneId, step: &Step) {
+    pub(super) fn log_failure(&self, cell: &RunCell, lane: LaneId, step: &Step) {
         let Some(failure) = &step.detail.failure else { return };
         let definition = &self.run.plan().definition;
         let (run, key, name, attempt) =
-            (self.subject.run, self.subject.key.as_deref(), &step.name, step.attempt);
+            (cell.subject.run, cell.subject.key.as_deref(), &step.name, step.attempt);
         let attempts = definition.task(lane.task).retry.attempts;
         let workflow = &definition.name;
         match step.detail.retry_at.map(|at| format_duration(at.since(step.ended_at))) {
@@ -25,8 +25,8 @@ impl RunLoop {
         }
     }
 
-    pub(super) fn log_end(&self, verdict: &Verdict) {
-        let run = self.subject.run;
+    pub(super) fn log_end(&self, cell: &RunCell, verdict: &Verdict) {
+        let run = cell.subject.run;
         let workflow = &self.run.plan().definition.name;
         match verdict {
             Verdict::Completed => tracing::debug!(%run, %workflow, "the run completed"),

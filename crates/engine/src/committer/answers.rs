@@ -1,0 +1,71 @@
+//! Handing on what became of a batch.
+
+use std::{
+    iter::Zip,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    vec::IntoIter,
+};
+
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use windlass_store::{Refusal, Unit, Written};
+
+use super::{Lost, queue::Replier};
+
+/// The answers to a batch, on their way to those who wait for them.
+///
+/// What follows from an answer is done on the user's threads, and may run user code. So the answers are taken one
+/// by one, by as many threads as there are: code that takes long, or for ever, keeps one thread and no answer but
+/// its own.
+pub(super) struct Answers {
+    left: Mutex<Left>,
+    /// How many tasks take answers.
+    takers: AtomicUsize,
+    user: Handle,
+}
+
+struct Left {
+    answers: Zip<IntoIter<Replier>, IntoIter<Result<Written, Refusal>>>,
+    /// What was written goes along, to be freed where it was made: freeing it all on one thread would have the
+    /// others wait for their own memory.
+    units: IntoIter<Unit>,
+}
+
+impl Answers {
+    pub(super) fn hand_on(
+        user: &Handle,
+        repliers: Vec<Replier>,
+        answers: Vec<Result<Written, Refusal>>,
+        units: Vec<Unit>,
+    ) {
+        let left = Left { answers: repliers.into_iter().zip(answers), units: units.into_iter() };
+        let (left, takers) = (Mutex::new(left), AtomicUsize::new(0));
+        Arc::new(Self { left, takers, user: user.clone() }).call_taker();
+    }
+
+    fn call_taker(self: Arc<Self>) {
+        if self.takers.fetch_add(1, Ordering::Relaxed) < self.user.metrics().num_workers() {
+            self.user.clone().spawn(async move { self.take_all() });
+        }
+    }
+
+    fn take_all(self: Arc<Self>) {
+        let mut is_first = true;
+        loop {
+            let mut left = self.left.lock();
+            let Some((replier, answer)) = left.answers.next() else { return };
+            let (unit, is_last) = (left.units.next(), left.answers.len() == 0);
+            drop(left);
+            if is_first && !is_last {
+                // Before this thread is lost in what follows, another is on its way.
+                Arc::clone(&self).call_taker();
+                is_first = false;
+            }
+            replier.reply.answer(answer.map_err(Lost::Refused));
+            drop(unit);
+        }
+    }
+}

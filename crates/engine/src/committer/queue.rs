@@ -1,0 +1,137 @@
+//! What waits to be written.
+
+use parking_lot::Mutex;
+use windlass_core::NodeId;
+use windlass_store::{Act, Unit};
+
+use super::{Lost, Reply};
+
+/// How many units one transaction takes at most. A busy engine commits thousands together, but a bound
+/// keeps the memory of one transaction, and the wait of whoever comes next, small.
+const LARGEST: usize = 4096;
+
+/// The units that wait to be written, in the order in which they came.
+#[derive(Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: Batch,
+    closed: bool,
+}
+
+/// Units, and who waits for their answers.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) units: Vec<Unit>,
+    pub(super) repliers: Vec<Replier>,
+}
+
+/// Who waits for the answer to a unit.
+pub(super) struct Replier {
+    pub(super) reply: Reply,
+    /// The node that the unit speaks for: set for units that carry a claim.
+    pub(super) speaks_for: Option<NodeId>,
+    /// The node that would hold the run that a start makes.
+    pub(super) holder: Option<NodeId>,
+    /// Whether it holds one of the turns of callers while it waits.
+    pub(super) is_caller: bool,
+}
+
+impl Queue {
+    /// Adds a unit. Answers whether it is the first; gives the replier back when nothing is written any more.
+    pub(super) fn push(&self, unit: Unit, replier: Replier) -> Result<bool, Replier> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return Err(replier);
+        }
+        state.waiting.units.push(unit);
+        state.waiting.repliers.push(replier);
+        Ok(state.waiting.units.len() == 1)
+    }
+
+    /// Takes what waits, after what has to be written again.
+    pub(super) fn take(&self, again: Batch) -> Batch {
+        let mut state = self.state.lock();
+        let waiting = &mut state.waiting;
+        let rest = if waiting.units.len() > LARGEST {
+            Batch { units: waiting.units.split_off(LARGEST), repliers: waiting.repliers.split_off(LARGEST) }
+        } else {
+            // The next batch will be about as large.
+            let room = waiting.units.len();
+            Batch { units: Vec::with_capacity(room), repliers: Vec::with_capacity(room) }
+        };
+        let mut taken = std::mem::replace(waiting, rest);
+        drop(state);
+        if again.is_empty() {
+            return taken;
+        }
+        let mut batch = again;
+        batch.units.append(&mut taken.units);
+        batch.repliers.append(&mut taken.repliers);
+        batch
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.state.lock().waiting.is_empty()
+    }
+
+    /// Takes nothing any more, and gives back what still waits.
+    pub(super) fn close(&self) -> Batch {
+        let mut state = self.state.lock();
+        state.closed = true;
+        std::mem::take(&mut state.waiting)
+    }
+}
+
+impl Batch {
+    pub(super) fn is_empty(&self) -> bool {
+        self.units.is_empty()
+    }
+
+    /// How many callers' turns are free again, now that this is being written.
+    pub(super) fn callers(&mut self) -> usize {
+        self.repliers.iter_mut().map(|replier| usize::from(std::mem::take(&mut replier.is_caller))).sum()
+    }
+
+    /// What may be written in the name of this node: the rest speaks for one that is gone, and is refused.
+    pub(super) fn spoken_for_by(self, is_current: impl Fn(NodeId) -> bool) -> Self {
+        if self.repliers.iter().all(|replier| replier.speaks_for.is_none_or(&is_current)) {
+            return self;
+        }
+        let mut current = Self::default();
+        for (unit, replier) in self.units.into_iter().zip(self.repliers) {
+            if replier.speaks_for.is_none_or(&is_current) {
+                current.units.push(unit);
+                current.repliers.push(replier);
+            } else {
+                replier.reply.refuse(Lost::Fenced);
+            }
+        }
+        current
+    }
+
+    /// A run that is not started by the node that would hold it is pending for anyone.
+    pub(super) fn held_by(mut self, node: Option<NodeId>) -> Self {
+        for (unit, replier) in self.units.iter_mut().zip(&self.repliers) {
+            if let Act::Start(new) = &mut unit.act
+                && replier.holder != node
+            {
+                new.owner = None;
+            }
+        }
+        self
+    }
+
+    pub(super) fn refuse(self, why: &Lost) {
+        refuse(self.repliers, why);
+    }
+}
+
+pub(super) fn refuse(repliers: Vec<Replier>, why: &Lost) {
+    for replier in repliers {
+        replier.reply.refuse(why.clone());
+    }
+}

@@ -1,0 +1,160 @@
+//! A run that this node holds: where it is told things, and whose turn it is to hear them.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use windlass_core::{ClaimId, NodeId, RunId, Task, TaskIx};
+
+use super::{Mail, RunLoop};
+use crate::{
+    Slot, TaskCode,
+    node::{Node, Registered},
+};
+
+/// What a run is, beside where it stands.
+pub(crate) struct Subject {
+    pub(crate) run: RunId,
+    pub(crate) claim: ClaimId,
+    pub(crate) holder: NodeId,
+    pub(crate) generation: u32,
+    pub(crate) queue: Arc<str>,
+    pub(crate) key: Option<String>,
+    pub(crate) input: Slot,
+    pub(crate) registered: Arc<Registered>,
+}
+
+/// A run that this node holds.
+///
+/// It has no task of its own: whoever brings it news also does what follows from it, on the spot. Who comes while
+/// another is at it leaves the news with them.
+pub(crate) struct RunCell {
+    pub(crate) node: Arc<Node>,
+    pub(crate) subject: Subject,
+    /// The slots of the run's queue.
+    pub(crate) slots: Arc<Semaphore>,
+    post: Mutex<Post>,
+    /// Locked by whoever hears the mails. `None` when the run is over.
+    run: Mutex<Option<RunLoop>>,
+}
+
+#[derive(Default)]
+struct Post {
+    mails: Vec<Mail>,
+    turn: Turn,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Turn {
+    /// Whoever brings a mail hears it.
+    #[default]
+    Free,
+    /// Somebody hears mails, and will find those that are left in the post.
+    Taken,
+    /// The run is over, and hears nothing any more.
+    Over,
+}
+
+impl RunCell {
+    /// Holds a run. It waits for [`Mail::Begin`].
+    pub(crate) fn hold(node: Arc<Node>, subject: Subject, run: RunLoop) -> Arc<Self> {
+        let slots = node.slots.of(&subject.queue);
+        let cell =
+            Arc::new(Self { node, subject, slots, post: Mutex::default(), run: Mutex::new(Some(run)) });
+        cell.node.hold(&cell);
+        cell
+    }
+
+    /// Tells the run something, and does what follows from it here and now, unless another thread is at it.
+    /// Called on threads of the user's runtime: the run's code may begin here.
+    pub(crate) fn deliver(self: &Arc<Self>, mail: Mail) {
+        if let Some(mail) = self.leave(mail) {
+            self.hear(mail);
+        }
+    }
+
+    /// Tells the run something, from any thread.
+    pub(crate) fn tell(self: &Arc<Self>, mail: Mail) {
+        if let Some(mail) = self.leave(mail) {
+            let cell = Arc::clone(self);
+            self.node.user.spawn(async move { cell.hear(mail) });
+        }
+    }
+
+    /// Leaves a mail with whoever hears mails; gives it back when the caller has to.
+    fn leave(&self, mail: Mail) -> Option<Mail> {
+        let mut post = self.post.lock();
+        match post.turn {
+            Turn::Free => {
+                post.turn = Turn::Taken;
+                Some(mail)
+            }
+            Turn::Taken => {
+                post.mails.push(mail);
+                None
+            }
+            Turn::Over => None,
+        }
+    }
+
+    fn hear(self: &Arc<Self>, first: Mail) {
+        let mut place = self.run.lock();
+        let Some(run) = place.as_mut() else { return };
+        let heard = catch_unwind(AssertUnwindSafe(|| self.hear_all(run, first)));
+        let is_over = heard.unwrap_or_else(|_| {
+            tracing::error!(run = %self.subject.run, "the engine failed in this run, which goes on when this process is gone");
+            run.vanish();
+            true
+        });
+        if !is_over {
+            return;
+        }
+        let run = place.take();
+        drop(place);
+        let mut post = self.post.lock();
+        post.turn = Turn::Over;
+        let unheard = std::mem::take(&mut post.mails);
+        drop(post);
+        drop(unheard);
+        if let Some(run) = run {
+            run.leave(self);
+        }
+    }
+
+    /// Hears this mail and all that come meanwhile. Answers whether the run is over.
+    fn hear_all(self: &Arc<Self>, run: &mut RunLoop, first: Mail) -> bool {
+        run.take(self, first);
+        loop {
+            run.go_on(self);
+            if run.is_over() {
+                return true;
+            }
+            let mut post = self.post.lock();
+            if post.mails.is_empty() {
+                post.turn = Turn::Free;
+                return false;
+            }
+            let mails = std::mem::take(&mut post.mails);
+            drop(post);
+            for mail in mails {
+                run.take(self, mail);
+            }
+        }
+    }
+
+    pub(crate) fn task(&self, at: TaskIx) -> &Task {
+        self.subject.registered.plan.definition.task(at)
+    }
+
+    pub(crate) fn code(&self, at: TaskIx) -> &TaskCode {
+        &self.subject.registered.workflow.code()[at.get()]
+    }
+
+    /// Gives the run's place on this node back.
+    pub(super) fn release(&self) {
+        self.node.release(self.subject.run, self.subject.claim);
+    }
+}

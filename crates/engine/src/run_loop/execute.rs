@@ -1,0 +1,121 @@
+//! Beginning attempts, and stopping them.
+
+use std::sync::Arc;
+
+use windlass_core::{Attempt, Context, Ended, Event, Failure, LaneId, StepKind, TaskIx};
+
+use super::{Live, Mail, RunCell, RunLoop};
+use crate::{
+    Call, Code, Cx, Dependency, Item, Slot,
+    attempt::{self, Begun, Over},
+};
+
+impl RunLoop {
+    pub(super) fn start(&mut self, cell: &Arc<RunCell>, attempt: Attempt) {
+        let lane = attempt.lane;
+        let cx = Cx::of(cell, attempt);
+        if !self.saved.is_empty() {
+            *cx.inner().saved.lock() = self.saved.get(&cx.step()).cloned();
+        }
+        let call = self.call(cell, lane, cx.clone());
+        match attempt::begin(cell, lane, &cx, call) {
+            Begun::Over(Over { started_at, outcome }) => {
+                self.attempt_ended(cell, lane, started_at, Some(outcome));
+            }
+            Begun::Waiting(task) => {
+                let is_blocking = matches!(cell.code(lane.task).run, Code::Blocking(_));
+                self.attempts.insert(lane, Live { cx, task, is_blocking });
+            }
+        }
+    }
+
+    fn call(&mut self, cell: &RunCell, lane: LaneId, cx: Cx) -> Call {
+        let task = cell.task(lane.task);
+        let dependencies = task.dependencies.iter().map(|&at| self.dependency(at)).collect();
+        let item = task.for_each.zip(lane.item).and_then(|(for_each, index)| {
+            let source = self.result_of(for_each.over)?;
+            Some(Item { source, index: index as usize })
+        });
+        Call {
+            input: cell.subject.input.clone(),
+            dependencies,
+            item,
+            context: Context::new(self.run.context_for(lane.task)),
+            resources: Arc::clone(&cell.node.resources),
+            cx,
+        }
+    }
+
+    fn dependency(&mut self, at: TaskIx) -> Dependency {
+        match self.run.outcome(at) {
+            Some(StepKind::Completed) => match self.result_of(at) {
+                Some(slot) => Dependency::Completed(slot),
+                None => Dependency::Failed(Failure::permanent("its result is missing from the record")),
+            },
+            Some(StepKind::Skipped) => match self.run.skip(at) {
+                Some(skip) => Dependency::Skipped(skip.clone()),
+                None => Dependency::Skipped(windlass_core::Skip::Rule),
+            },
+            Some(StepKind::Failed) => match self.run.failure(at) {
+                Some(failure) => Dependency::Failed(failure.clone()),
+                None => Dependency::Failed(Failure::new("the task failed")),
+            },
+            _ => Dependency::Cancelled,
+        }
+    }
+
+    /// The result of a completed task: an array of all instances' results, for a `for_each`.
+    pub(super) fn result_of(&mut self, task: TaskIx) -> Option<Slot> {
+        self.outputs.result(task, &self.run)
+    }
+
+    pub(super) fn stop(&mut self, cell: &RunCell, lane: LaneId) {
+        if let Some(at) = self.starts.iter().position(|attempt| attempt.lane == lane) {
+            // It has not begun, so there is nothing to stop.
+            self.starts.remove(at);
+            let now = cell.node.hub.clock.now();
+            self.run.apply(Event::Ended { lane, started_at: now, ended: Ended::Cut, dice: 0.0 }, now);
+        }
+        let Some(live) = self.attempts.get(&lane) else { return };
+        live.cx.inner().stop.set();
+        let (abort, grace) = (live.task.abort_handle(), cell.node.options.cancel_grace);
+        cell.node.user.spawn(async move {
+            tokio::time::sleep(grace).await;
+            abort.abort();
+        });
+    }
+
+    /// Drops what still executes, waits until it is gone, and gives the run's place back.
+    pub(super) fn leave(mut self, cell: &Arc<RunCell>) {
+        if let Some((_, alarm)) = self.alarm.take() {
+            alarm.abort();
+        }
+        if self.attempts.is_empty() {
+            if self.gone {
+                cell.release();
+            }
+            return;
+        }
+        let cell = Arc::clone(cell);
+        cell.node.user.clone().spawn(async move {
+            for (_, live) in self.attempts.drain() {
+                live.cx.inner().stop.set();
+                live.task.abort();
+                // Its end says nothing new: it was aborted, or had just ended.
+                live.task.await.ok();
+            }
+            if self.gone {
+                // Only now is nothing of it left here.
+                cell.release();
+            }
+        });
+    }
+}
+
+impl RunCell {
+    /// Lets the run go on when others on this thread had their turn.
+    pub(super) fn tell_later(self: &Arc<Self>, mail: Mail) {
+        let cell = Arc::clone(self);
+        self.node.user.spawn(async move { cell.deliver(mail) });
+    }
+}

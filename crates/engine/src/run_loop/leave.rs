@@ -1,0 +1,133 @@
+//! How a run leaves this node: it ends, is parked, or is given up.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use windlass_core::{Rest, RunState, StepKind, TaskIx, Time, Verdict};
+use windlass_store::{Act, End, NewEnd, StepRow, StoreError, Wait, Written};
+
+use super::{RunCell, RunLoop, submit};
+use crate::{
+    committer::{Lost, Reply},
+    order,
+};
+
+impl RunLoop {
+    pub(super) fn end(&mut self, cell: &Arc<RunCell>, steps: Vec<StepRow>, verdict: Verdict) {
+        self.over = true;
+        let state = verdict.state();
+        let output = match (&verdict, self.run.plan().definition.output) {
+            (Verdict::Completed, Some(task)) => self.run_output(cell, task),
+            _ => Ok(None),
+        };
+        let failure = match &verdict {
+            Verdict::Completed => Ok(None),
+            verdict => encode_verdict(cell, verdict).map(Some),
+        };
+        let (output, failure) = match (output, failure) {
+            (Ok(output), Ok(failure)) => (output, failure),
+            (Err(why), _) | (_, Err(why)) => {
+                return self.lost(cell, &Lost::Failed(StoreError::Broken(why)));
+            }
+        };
+        self.log_end(cell, &verdict);
+        let end = NewEnd { state, output: output.clone(), failure: failure.clone() };
+        let act = Act::End { claim: cell.subject.claim, steps, end };
+        let leaving = Arc::clone(cell);
+        let reply = move |fate| {
+            // First the room, then the word: whoever waits for this end may start the next run at once.
+            leaving.release();
+            let (node, run) = (&leaving.node, leaving.subject.run);
+            match fate {
+                Ok(written) => {
+                    leaving.subject.registered.meters.ended(state);
+                    let at = match written {
+                        Written::Done { at } => at,
+                        _ => node.hub.clock.now(),
+                    };
+                    node.hub.ended(run, || End { state, at, output, failure });
+                }
+                Err(Lost::Refused(why)) => {
+                    tracing::warn!(%run, %why, "the run's end was refused: it is another node's");
+                }
+                Err(Lost::Fenced) => {
+                    tracing::debug!(%run, "the run's end was not written: the node lost its lease")
+                }
+                Err(Lost::Failed(why)) => tracing::error!(%run, %why, "the run's end could not be written"),
+            }
+        };
+        submit(cell, act, Reply::Then(Box::new(reply)));
+    }
+
+    /// The run's output is what its output task's is; a single task's is encoded already.
+    fn run_output(&mut self, cell: &RunCell, task: TaskIx) -> Result<Option<Bytes>, String> {
+        if self.run.outcome(task) != Some(StepKind::Completed) {
+            return Ok(None);
+        }
+        if let Some(kept) = self.outputs.kept(windlass_core::LaneId::of(task)) {
+            return Ok(Some(kept));
+        }
+        let Some(slot) = self.result_of(task) else { return Ok(None) };
+        cell.node.hub.codec.encode(slot.bytes().clone()).map(Some).map_err(|error| error.to_string())
+    }
+
+    /// Gives the run up when nothing of it executes and nothing will for a while.
+    pub(super) fn rest(&mut self, cell: &Arc<RunCell>) {
+        if self.over {
+            return;
+        }
+        let topics = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let wait = match self.run.rest() {
+            Rest::Busy => return,
+            Rest::Halted => {
+                return self.give_up(cell, Act::Release { claim: cell.subject.claim }, None);
+            }
+            Rest::Waiting(Some(until)) if !is_far(cell, until) => return,
+            Rest::Waiting(until) => Wait {
+                state: RunState::Suspended,
+                until,
+                topics: topics(&[order::CANCEL, order::PAUSE, order::TERMINATE]),
+                reason: Some("waiting for a retry or a deferred task".to_owned()),
+                blocked_by: None,
+            },
+            Rest::Paused(until) => Wait {
+                state: RunState::Paused,
+                until,
+                topics: topics(&[order::CANCEL, order::RESUME, order::TERMINATE]),
+                reason: Some("paused by a person".to_owned()),
+                blocked_by: None,
+            },
+        };
+        let until = wait.until;
+        let consumed = std::mem::take(&mut self.consumed);
+        let act = Act::Park { claim: cell.subject.claim, steps: Vec::new(), consumed, wait };
+        self.give_up(cell, act, until);
+    }
+
+    fn give_up(&mut self, cell: &Arc<RunCell>, act: Act, until: Option<Time>) {
+        self.over = true;
+        let leaving = Arc::clone(cell);
+        let reply = move |fate| {
+            let run = leaving.subject.run;
+            if let Err(Lost::Refused(why)) = &fate {
+                tracing::debug!(%run, %why, "the run was not ours to give up");
+            }
+            leaving.release();
+            if fate.is_ok() {
+                // What came while the run was being parked has made it ready.
+                leaving.node.due(until);
+                leaving.node.claim.notify_one();
+            }
+        };
+        submit(cell, act, Reply::Then(Box::new(reply)));
+    }
+}
+
+fn is_far(cell: &RunCell, until: Time) -> bool {
+    until.since(cell.node.hub.clock.now()) > cell.node.options.park_after
+}
+
+fn encode_verdict(cell: &RunCell, verdict: &Verdict) -> Result<Bytes, String> {
+    let json = serde_json::to_vec(verdict).map_err(|error| error.to_string())?;
+    cell.node.hub.codec.encode(json.into()).map_err(|error| error.to_string())
+}

@@ -1,0 +1,45 @@
+//! What a run is told.
+
+use std::{collections::HashMap, sync::Arc};
+
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use windlass_core::{Failure, LaneId, TaskView, Time};
+use windlass_store::InboxRow;
+
+use crate::{Done, committer::Lost};
+
+/// What a run is told.
+pub(crate) enum Mail {
+    /// It is held, with what came before that.
+    Begin(Vec<InboxRow>),
+    /// An attempt is over; without an outcome when it was cut off.
+    Ended { lane: LaneId, started_at: Time, outcome: Option<Box<Result<Done, Failure>>> },
+    /// So many records are durable, or not to be.
+    Committed(u64, Result<(), Box<Lost>>),
+    /// An attempt waits without a slot.
+    Deferred(LaneId, Time),
+    /// A deferred attempt goes on.
+    Undeferred(LaneId),
+    /// Something came from outside.
+    Inbox(Box<InboxRow>),
+    /// The time has come that the core named.
+    Tick,
+    /// Begin more of what may start.
+    GoOn,
+    /// Start nothing new; give the run up when nothing executes.
+    Halt,
+    /// Stop what executes, and give the run up.
+    GiveUp,
+    /// A suspect may start, and keeps others from starting until its attempt has ended.
+    Isolated(LaneId, OwnedSemaphorePermit),
+    /// Say where the tasks stand.
+    Describe(oneshot::Sender<Described>),
+    /// The run is not this node's any more: drop it without a word.
+    Vanish,
+}
+
+/// Where the tasks of a run stand, and how far those that execute say they have come.
+pub(crate) struct Described {
+    pub(crate) tasks: Vec<TaskView>,
+    pub(crate) progress: HashMap<Arc<str>, f64>,
+}
