@@ -23,6 +23,7 @@ use lane::{Lane, Phase};
 pub use seed::{Divergence, Seed};
 use serde_json::{Map, Value};
 use sight::Sight;
+use smallvec::SmallVec;
 pub use view::TaskView;
 
 use crate::{
@@ -89,11 +90,11 @@ pub struct Run {
     /// Attempts among them that wait without a slot.
     deferred: usize,
     /// Tasks whose dependencies have all ended, to be considered.
-    considered: VecDeque<TaskIx>,
+    considered: SmallVec<[TaskIx; 4]>,
     /// Lanes that may start.
-    ready: VecDeque<LaneId>,
-    /// Lanes that start when this many records are durable.
-    gate: VecDeque<(u64, LaneId)>,
+    ready: SmallVec<[LaneId; 2]>,
+    /// Lanes that start when this many records are durable, in the order of that.
+    gate: SmallVec<[(u64, LaneId); 2]>,
     /// Lanes that would abandon the run if they were executing at one more death, and have not been started since.
     suspects: BTreeSet<LaneId>,
     /// Suspects that wait for the node to start them alone.
@@ -189,9 +190,12 @@ impl Run {
         std::mem::take(&mut self.commands)
     }
 
-    /// The same, in exchange for an empty list, whose room is used again.
-    pub fn swap_commands(&mut self, empty: &mut Vec<Command>) {
-        std::mem::swap(&mut self.commands, empty);
+    /// Takes back a list of commands that were carried out: its room is used again.
+    pub fn reuse(&mut self, mut commands: Vec<Command>) {
+        if self.commands.capacity() == 0 {
+            commands.clear();
+            self.commands = commands;
+        }
     }
 
     /// When the run wants to hear a [`Event::Tick`], if nothing else happens.
@@ -264,11 +268,15 @@ impl Run {
     }
 
     fn settle(&mut self, now: Time) {
-        while let Some(task) = self.considered.pop_front() {
+        let mut at = 0;
+        // What is considered may add to the list.
+        while let Some(&task) = self.considered.get(at) {
+            at += 1;
             if self.closing.is_none() {
                 self.consider(task, now);
             }
         }
+        self.considered.clear();
         self.pump(now);
         self.finish();
     }
@@ -279,7 +287,7 @@ impl Run {
             return;
         }
         let strict = self.definition().durability == Durability::Strict;
-        while let Some(lane) = self.ready.pop_front() {
+        for lane in std::mem::take(&mut self.ready) {
             if self.suspects.remove(&lane) {
                 self.isolating.insert(lane);
                 self.commands.push(Command::Isolate(lane));
@@ -291,15 +299,15 @@ impl Run {
                 self.record(lane, StepKind::Started, attempt, now, now, Detail::default());
                 after = self.asked;
             }
-            self.gate.push_back((after, lane));
+            self.gate.push((after, lane));
         }
-        while let Some(&(after, lane)) = self.gate.front() {
-            if after > self.durable {
-                break;
-            }
-            self.gate.pop_front();
-            self.start(lane);
+        let open = self.gate.iter().take_while(|(after, _)| *after <= self.durable).count();
+        if open == 0 {
+            return;
         }
+        let mut gate = std::mem::take(&mut self.gate);
+        gate.drain(..open).for_each(|(_, lane)| self.start(lane));
+        self.gate = gate;
     }
 
     fn start(&mut self, lane: LaneId) {
@@ -489,7 +497,7 @@ impl Run {
             let waiting = &mut self.tasks[dependent.get()].waiting_for;
             *waiting -= 1;
             if *waiting == 0 {
-                self.considered.push_back(dependent);
+                self.considered.push(dependent);
             }
         }
         if plan.graph.dependents(task).is_empty() {
@@ -564,7 +572,7 @@ impl Run {
 
     fn wake(&mut self, lane: LaneId) {
         self.lane_mut(lane).phase = Phase::Ready;
-        self.ready.push_back(lane);
+        self.ready.push(lane);
     }
 
     fn defer(&mut self, lane: LaneId, until: Time) {

@@ -85,7 +85,8 @@ impl Detail {
     /// Whether there is nothing to write.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+        let Self { failure, skipped, retry_at, items, changes } = self;
+        failure.is_none() && skipped.is_none() && retry_at.is_none() && items.is_none() && changes.is_empty()
     }
 }
 

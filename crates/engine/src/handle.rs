@@ -280,10 +280,10 @@ impl<O: DeserializeOwned> Future for Run<O> {
             }
         }
         let Some(waiter) = &mut this.waiter else { return Poll::Pending };
-        match Pin::new(&mut waiter.receiver).poll(cx) {
+        match waiter.poll(cx) {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Ok(end)) => Poll::Ready(this.finish(&end)),
-            Poll::Ready(Err(_)) => Poll::Ready(Err(Error::Stopped)),
+            Poll::Ready(Some(end)) => Poll::Ready(this.finish(&end)),
+            Poll::Ready(None) => Poll::Ready(Err(Error::Stopped)),
         }
     }
 }

@@ -49,6 +49,7 @@ pub mod __macro;
 mod attempt;
 mod authoring;
 mod backroom;
+mod by_run;
 mod claimer;
 mod client;
 mod clock;

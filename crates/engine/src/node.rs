@@ -21,6 +21,7 @@ use windlass_store::{DefinitionId, InboxRow};
 
 use crate::{
     AnyWorkflow, Cx, Resources,
+    by_run::ByRun,
     hub::Hub,
     metric::{self, Meters},
     options::Options,
@@ -53,7 +54,7 @@ pub(crate) struct Node {
     pub(crate) saboteur: Option<Saboteur>,
     /// Held by the one suspect that executes alone.
     pub(crate) isolation: Arc<Semaphore>,
-    runs: Mutex<HashMap<RunId, Arc<RunCell>>>,
+    runs: Mutex<ByRun<Arc<RunCell>>>,
     held: Gauge,
     /// Runs that are held or about to be.
     reserved: AtomicUsize,

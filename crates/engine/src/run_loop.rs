@@ -30,8 +30,6 @@ use crate::{
 /// One run in memory. It acts when it is told something; see [`RunCell`].
 pub(crate) struct RunLoop {
     run: Run,
-    /// What the core asks for, and the room that it was asked in before.
-    commands: Vec<Command>,
     /// Attempts that may start.
     starts: VecDeque<Attempt>,
     outputs: Outputs,
@@ -68,8 +66,6 @@ impl RunLoop {
     pub(crate) fn new(run: Run, outputs: Outputs, saved: HashMap<Arc<str>, Slot>) -> Self {
         Self {
             run,
-            // Mostly there is one at a time.
-            commands: Vec::with_capacity(2),
             starts: VecDeque::new(),
             outputs,
             saved,
@@ -273,12 +269,7 @@ impl RunLoop {
 
     /// Carries out what the core asks for; what may start is set aside.
     fn carry_out(&mut self, cell: &Arc<RunCell>) {
-        let mut commands = std::mem::take(&mut self.commands);
-        self.run.swap_commands(&mut commands);
-        if commands.is_empty() {
-            self.commands = commands;
-            return;
-        }
+        let mut commands = self.run.take_commands();
         let records = commands.iter().filter(|command| matches!(command, Command::Record { .. })).count();
         let mut steps = Vec::with_capacity(records);
         for command in commands.drain(..) {
@@ -296,7 +287,7 @@ impl RunLoop {
                 Command::End(verdict) => return self.end(cell, steps, verdict),
             }
         }
-        self.commands = commands;
+        self.run.reuse(commands);
         if !steps.is_empty() {
             let consumed = std::mem::take(&mut self.consumed);
             let act = Act::Record { claim: cell.subject.claim, steps, consumed };

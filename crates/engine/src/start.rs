@@ -93,19 +93,19 @@ pub struct Start<O> {
 }
 
 enum State {
-    Asking(Box<(Client, Request)>),
-    Starting(Box<Starting>),
+    Asking(Client, Request),
+    Starting(Starting),
     Over,
 }
 
 impl<O> Start<O> {
     pub(crate) fn new(client: Client, request: Request) -> Self {
-        Self { state: State::Asking(Box::new((client, request))), output: PhantomData }
+        Self { state: State::Asking(client, request), output: PhantomData }
     }
 
     fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {
-        if let State::Asking(asked) = &mut self.state {
-            change(&mut asked.1.settings);
+        if let State::Asking(_, request) = &mut self.state {
+            change(&mut request.settings);
         }
         self
     }
@@ -164,8 +164,8 @@ impl<O> Start<O> {
     /// How long to wait for the database. After that the answer is [`Error::Unknown`]: the run may or may
     /// not exist. Default: as long as it takes.
     pub fn within(mut self, deadline: Duration) -> Self {
-        if let State::Asking(asked) = &mut self.state {
-            asked.1.deadline = Some(deadline);
+        if let State::Asking(_, request) = &mut self.state {
+            request.deadline = Some(deadline);
         }
         self
     }
@@ -176,10 +176,7 @@ impl<O> Future for Start<O> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut starting = match mem::replace(&mut self.state, State::Over) {
-            State::Asking(asked) => {
-                let (client, request) = *asked;
-                Box::new(Starting::new(client, request)?)
-            }
+            State::Asking(client, request) => Starting::new(client, request)?,
             State::Starting(starting) => starting,
             State::Over => panic!("a start was polled after it was ready"),
         };

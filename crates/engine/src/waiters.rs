@@ -1,11 +1,19 @@
 //! Those who wait for the end of a run.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use tokio::sync::oneshot;
 use windlass_core::RunId;
 use windlass_store::End;
+
+use crate::by_run::ByRun;
 
 /// Those in this process who wait for the end of a run, wherever it runs.
 ///
@@ -13,7 +21,7 @@ use windlass_store::End;
 /// the store when it hears of a change.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    by_run: Mutex<HashMap<RunId, Vec<Waiting>>>,
+    by_run: Mutex<ByRun<SmallVec<[Waiting; 1]>>>,
 }
 
 /// Somebody who waits for one run, with a number to be forgotten by.
@@ -27,7 +35,7 @@ impl Waiters {
         let entry = by_run.entry(run).or_default();
         let number = entry.last().map_or(0, |(number, _)| number + 1);
         entry.push((number, sender));
-        Waiter { run, number, receiver, waiters: Arc::clone(self) }
+        Waiter { run, number, receiver, told: false, waiters: Arc::clone(self) }
     }
 
     /// Tells everyone who waits for this run.
@@ -61,12 +69,24 @@ impl Waiters {
 pub(crate) struct Waiter {
     run: RunId,
     number: u64,
-    pub(crate) receiver: oneshot::Receiver<Arc<End>>,
+    receiver: oneshot::Receiver<Arc<End>>,
+    told: bool,
     waiters: Arc<Waiters>,
+}
+
+impl Waiter {
+    /// The run's end; `None` when nobody is left to tell of it.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Arc<End>>> {
+        let end = ready!(Pin::new(&mut self.receiver).poll(cx));
+        self.told = true;
+        Poll::Ready(end.ok())
+    }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        self.waiters.forget(self.run, self.number);
+        if !self.told {
+            self.waiters.forget(self.run, self.number);
+        }
     }
 }
