@@ -82,14 +82,16 @@ CREATE INDEX waiting_list ON waiting (workflow, state, run);
 
 -- What nodes hold: one row for all the runs that a node got in one transaction, deleted when the last of them has
 -- gone. A listed run is held when it is in none of the other three tables; the newest row that lists it is right.
+-- A new row has a higher number than every other; that of a deleted row may come again, since nobody refers to it.
 CREATE TABLE holding (
-    batch INTEGER PRIMARY KEY AUTOINCREMENT,
+    batch INTEGER PRIMARY KEY,
     node  INTEGER NOT NULL,
     runs  BLOB    NOT NULL
 ) STRICT;
 
--- The standing end of a run, with the last step of its last act folded in (`step_*`, NULL when there was
--- none). `step_shares` is 1 when the step's output is the run's and is kept once.
+-- The standing end of a run, with the last step of its last act folded in (`step_*`, NULL when there was none or it
+-- is a row of its own). Such a step completed, in this generation and after as many recoveries. Its output is the
+-- run's when `step_output` is NULL.
 CREATE TABLE ended (
     workflow        INTEGER NOT NULL,
     run             BLOB    NOT NULL,
@@ -103,15 +105,10 @@ CREATE TABLE ended (
     output          BLOB,
     failure         BLOB,
     step_name       TEXT,
-    step_generation INTEGER,
     step_attempt    INTEGER,
-    step_epoch      INTEGER,
-    step_kind       INTEGER,
     step_started_at INTEGER,
     step_took       INTEGER,
-    step_shares     INTEGER,
     step_output     BLOB,
-    step_detail     BLOB,
     PRIMARY KEY (workflow, run)
 ) STRICT, WITHOUT ROWID;
 

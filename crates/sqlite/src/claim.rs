@@ -21,9 +21,11 @@ use crate::{
     node,
     pen::Pen,
     place::Carried,
-    ready,
+    ready::{self, ReadyRow},
     run::{self, Started},
-    saved, step,
+    saved,
+    sheet::Sheet,
+    step,
     waiting::{self, Waiter},
 };
 
@@ -81,11 +83,12 @@ pub(crate) fn unblock(
 }
 
 fn wake(conn: &Connection, waiters: &[Waiter]) -> rusqlite::Result<()> {
-    let (mut add, mut remove) = (Pen::new(conn, ready::ADD), Pen::new(conn, waiting::REMOVE));
-    for waiter in waiters {
-        waiting::remove(&mut remove, waiter.run)?;
-        ready::add(&mut add, waiter.run, &waiter.core, &waiter.carried)?;
+    let (mut sheet, mut remove) = (Sheet::new(conn), Pen::new(conn, waiting::REMOVE));
+    for &Waiter { run, core, carried } in waiters {
+        waiting::remove(&mut remove, run)?;
+        sheet.add(ReadyRow { run, core, carried });
     }
+    sheet.write()?;
     Ok(())
 }
 

@@ -1,6 +1,9 @@
 //! Writing batches.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use rusqlite::Connection;
 use windlass_core::{ClaimId, NodeId, RunId, Time};
@@ -17,8 +20,12 @@ use crate::{
     name::Names,
     node,
     pen::Pen,
-    ready, run, saved,
-    step::{self, StepKey},
+    place::Carried,
+    ready::{self, ReadyRow},
+    run::{self, Core},
+    saved,
+    sheets::Sheets,
+    step::StepKey,
     waiting,
 };
 
@@ -43,12 +50,8 @@ impl From<Refusal> for Stop {
     }
 }
 
-/// The statements of a batch that are used for every run.
+/// The statements of a batch that may be used for every run.
 pub(crate) struct Pens<'c> {
-    pub(crate) add_run: Pen<'c>,
-    pub(crate) add_step: Pen<'c>,
-    pub(crate) add_ended: Pen<'c>,
-    pub(crate) add_ready: Pen<'c>,
     pub(crate) remove_ready: Pen<'c>,
     pub(crate) add_waiting: Pen<'c>,
     pub(crate) remove_waiting: Pen<'c>,
@@ -57,10 +60,6 @@ pub(crate) struct Pens<'c> {
 impl<'c> Pens<'c> {
     pub(crate) fn new(conn: &'c Connection) -> Self {
         Self {
-            add_run: Pen::new(conn, run::ADD),
-            add_step: Pen::new(conn, step::ADD),
-            add_ended: Pen::new(conn, ended::ADD),
-            add_ready: Pen::new(conn, ready::ADD),
             remove_ready: Pen::new(conn, ready::REMOVE),
             add_waiting: Pen::new(conn, waiting::ADD),
             remove_waiting: Pen::new(conn, waiting::REMOVE),
@@ -73,6 +72,8 @@ pub(crate) struct Batch<'a> {
     pub(crate) conn: &'a Connection,
     pub(crate) names: &'a mut Names,
     pub(crate) pens: Pens<'a>,
+    /// What is not written yet: whoever reads calls [`Batch::settle`] first.
+    pub(crate) sheets: Sheets<'a>,
     /// The runs of the committing node.
     pub(crate) mirror: Option<&'a mut Mirror>,
     pub(crate) now: Time,
@@ -82,6 +83,8 @@ pub(crate) struct Batch<'a> {
     ready: HashMap<(i64, i64), bool, MixBuilder>,
     /// Whether any inbox has a row, once it was asked.
     messages: Option<bool>,
+    /// The workflow and the queue of the last start, and their numbers.
+    pub(crate) line: Option<(&'a Arc<str>, &'a Arc<str>, i64, i64)>,
 }
 
 /// Writes a batch, in order, and answers each unit.
@@ -93,11 +96,13 @@ pub(crate) fn commit(desk: &mut Desk, node: Option<NodeId>, units: &[Unit]) -> R
         conn,
         names,
         pens: Pens::new(conn),
+        sheets: Sheets::new(conn, desk.starts),
         mirror: mirror.as_mut(),
         now,
         stirred: false,
         ready: HashMap::default(),
         messages: None,
+        line: None,
     };
     let answers = batch.write_all(units)?;
     let stirred = batch.stirred;
@@ -113,8 +118,8 @@ pub(crate) fn commit(desk: &mut Desk, node: Option<NodeId>, units: &[Unit]) -> R
     Ok(answers)
 }
 
-impl Batch<'_> {
-    fn write_all(&mut self, units: &[Unit]) -> Result<Answers, rusqlite::Error> {
+impl<'a> Batch<'a> {
+    fn write_all(&mut self, units: &'a [Unit]) -> Result<Answers, rusqlite::Error> {
         let mut answers = Vec::with_capacity(units.len());
         let mut refused = HashSet::new();
         for Unit { run, act } in units {
@@ -132,10 +137,16 @@ impl Batch<'_> {
                 Err(Stop::Sql(error)) => return Err(error),
             });
         }
+        self.settle()?;
         Ok(answers)
     }
 
-    fn write(&mut self, run: RunId, act: &Act) -> Result<Written, Stop> {
+    /// Writes what was gathered, so that it can be read.
+    pub(crate) fn settle(&mut self) -> Result<(), rusqlite::Error> {
+        self.sheets.write()
+    }
+
+    fn write(&mut self, run: RunId, act: &'a Act) -> Result<Written, Stop> {
         match act {
             Act::Start(new) => return self.start(run, new),
             Act::Send(message) => self.send(run, message)?,
@@ -155,12 +166,12 @@ impl Batch<'_> {
     }
 
     /// Writes an act of the run's holder. Answers whether the committing node is that.
-    fn write_held(&mut self, run: RunId, claim: ClaimId, act: &Act) -> Result<bool, rusqlite::Error> {
+    fn write_held(&mut self, run: RunId, claim: ClaimId, act: &'a Act) -> Result<bool, rusqlite::Error> {
         let Some(mirror) = self.mirror.as_deref_mut() else { return Ok(false) };
         match act {
             Act::Record { steps, consumed, .. } => {
                 let Some(held) = mirror.get(run, claim) else { return Ok(false) };
-                record(self.conn, &mut self.pens.add_step, run, held, steps)?;
+                held.record(&mut self.sheets.steps, run, steps)?;
                 inbox::consume(self.conn, run, consumed)?;
             }
             Act::Save { step, value, .. } => {
@@ -174,13 +185,13 @@ impl Batch<'_> {
             }
             Act::Park { steps, consumed, wait, .. } => {
                 let Some(mut held) = mirror.take(run, claim) else { return Ok(false) };
-                record(self.conn, &mut self.pens.add_step, run, &mut held, steps)?;
+                held.record(&mut self.sheets.steps, run, steps)?;
                 inbox::consume(self.conn, run, consumed)?;
                 self.park(run, &held, wait)?;
             }
             Act::Release { .. } => {
                 let Some(held) = mirror.take(run, claim) else { return Ok(false) };
-                self.make_ready(run, &held.core, &held.carried)?;
+                self.make_ready(run, held.core, held.carried);
             }
             Act::Start(_) | Act::Send(_) | Act::EndIdle { .. } | Act::Reopen { .. } => {
                 unreachable!("these acts need no holder")
@@ -194,34 +205,42 @@ impl Batch<'_> {
         &mut self,
         run: RunId,
         mut held: Held,
-        steps: &[StepRow],
-        end: &NewEnd,
+        steps: &'a [StepRow],
+        end: &'a NewEnd,
     ) -> Result<(), rusqlite::Error> {
+        let carried = held.carried;
         let mut last: Option<&StepRow> = None;
-        for step in steps {
-            // The last one is not in the table yet, where a repeat of it would be found.
-            let repeats = last.is_some_and(|last| StepKey::of(last) == StepKey::of(step));
-            if !repeats
-                && held.admits(self.conn, run, step)?
-                && let Some(before) = last.replace(step)
-            {
-                held.record(&mut self.pens.add_step, run, before)?;
+        if !steps.is_empty() {
+            let records = held.records(&mut self.sheets.steps, run)?;
+            for step in steps {
+                // The last one is not in the table yet, where a repeat of it would be found.
+                let repeats = last.is_some_and(|last| StepKey::of(last) == StepKey::of(step));
+                if !repeats
+                    && records.admits(&mut self.sheets.steps, run, step)?
+                    && let Some(before) = last.replace(step)
+                {
+                    records.record(&mut self.sheets.steps, run, before);
+                }
+            }
+            if let Some(step) = last.take_if(|step| !ended::can_fold(step, &carried, end)) {
+                records.record(&mut self.sheets.steps, run, step);
             }
         }
         self.clear_inbox(run)?;
         if held.saved {
             saved::clear(self.conn, run)?;
         }
-        let Held { claim, core, carried, .. } = held;
-        let row = NewEndedRow { carried: &carried, end, at: self.now, claim: Some(claim), step: last };
-        ended::add(&mut self.pens.add_ended, run, &core, &row)?;
+        let Held { claim, core, .. } = held;
+        let (at, claim) = (self.now, Some(claim));
+        self.sheets.ended.add(NewEndedRow { run, core, carried, end, at, claim, step: last });
         self.stirred = true;
         Ok(())
     }
 
     fn park(&mut self, run: RunId, held: &Held, wait: &Wait) -> Result<(), rusqlite::Error> {
         if wait.is_due(self.now) || inbox::has_topic(self.conn, run, &wait.topics)? {
-            return self.make_ready(run, &held.core, &held.carried);
+            self.make_ready(run, held.core, held.carried);
+            return Ok(());
         }
         // Whoever sleeps until the next due run has to look again.
         self.stirred = true;
@@ -231,6 +250,7 @@ impl Batch<'_> {
     /// An act whose claim has written the end that the run stands at was written with it; any other act of
     /// somebody who does not hold the run is refused.
     fn said_before(&mut self, id: RunId, claim: ClaimId) -> Result<Written, Stop> {
+        self.settle()?;
         let Some(core) = run::core(self.conn, id)? else { return Err(Refusal::NotYours.into()) };
         match ended::read(self.conn, id, &core)? {
             Some(row) if row.claim == Some(claim) => Ok(Written::Done { at: row.end.at }),
@@ -239,30 +259,26 @@ impl Batch<'_> {
     }
 
     /// Makes a run ready that stands nowhere else.
-    pub(crate) fn make_ready(
-        &mut self,
-        run: RunId,
-        core: &run::Core,
-        carried: &crate::place::Carried,
-    ) -> Result<(), rusqlite::Error> {
+    pub(crate) fn make_ready(&mut self, run: RunId, core: Core, carried: Carried) {
         self.stirred = true;
         self.ready.insert((core.queue, core.workflow), true);
-        ready::add(&mut self.pens.add_ready, run, core, carried)
+        self.sheets.ready.add(ReadyRow { run, core, carried });
     }
 
     /// Whether a run of this workflow is ready in this queue.
-    pub(crate) fn is_any_ready(&mut self, core: &run::Core) -> Result<bool, rusqlite::Error> {
+    pub(crate) fn is_any_ready(&mut self, core: &Core) -> Result<bool, rusqlite::Error> {
         let pair = (core.queue, core.workflow);
         if let Some(known) = self.ready.get(&pair) {
             return Ok(*known);
         }
+        self.sheets.ready.write()?;
         let any = ready::any(self.conn, core.queue, core.workflow)?;
         self.ready.insert(pair, any);
         Ok(any)
     }
 
     /// Forgets what is known about ready runs of a queue and workflow: one was taken away.
-    pub(crate) fn ask_ready_again(&mut self, core: &run::Core) {
+    pub(crate) fn ask_ready_again(&mut self, core: &Core) {
         self.ready.remove(&(core.queue, core.workflow));
     }
 
@@ -279,20 +295,4 @@ impl Batch<'_> {
         };
         if any { inbox::clear(self.conn, run) } else { Ok(()) }
     }
-}
-
-/// Adds the steps that are new.
-pub(crate) fn record(
-    conn: &Connection,
-    pen: &mut Pen<'_>,
-    run: RunId,
-    held: &mut Held,
-    steps: &[StepRow],
-) -> Result<(), rusqlite::Error> {
-    for step in steps {
-        if held.admits(conn, run, step)? {
-            held.record(pen, run, step)?;
-        }
-    }
-    Ok(())
 }

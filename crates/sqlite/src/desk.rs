@@ -16,7 +16,14 @@ use windlass_core::NodeId;
 use windlass_store::{Hint, StoreError};
 
 use crate::{
-    book::Book, clock::Clock, error::describe, held::Mirror, job::Job, locks::Locks, options::CommitMoment,
+    book::Book,
+    clock::Clock,
+    error::describe,
+    held::Mirror,
+    job::Job,
+    locks::Locks,
+    options::CommitMoment,
+    sheets::{Starts, is_repeat},
 };
 
 /// How many requests share a transaction at most.
@@ -48,6 +55,8 @@ pub(crate) struct Desk {
     pub(crate) hook: Option<Arc<dyn Fn(CommitMoment) + Send + Sync>>,
     /// Whether something happened that others on this very handle may wait for.
     pub(crate) stirred: bool,
+    /// How starts are written in this transaction.
+    pub(crate) starts: Starts,
     pub(crate) commits: u64,
     pub(crate) seen_version: i64,
 }
@@ -110,7 +119,14 @@ impl Desk {
         let locks = self.locks.clone();
         let turn = locks.as_ref().map(|locks| locks.turnstile.pass()).transpose();
         let turn = turn.map_err(|error| self.unavailable("the turn to write could not be taken", &error))?;
-        let done = self.write(jobs);
+        let mut done = self.write(jobs);
+        if done.as_ref().is_err_and(is_repeat) {
+            // It is rare that a start is sent again, so the others need not pay for it.
+            self.forget();
+            self.starts = Starts::OneByOne;
+            done = self.write(jobs);
+            self.starts = Starts::Together;
+        }
         drop(turn);
         match done {
             Ok(()) => {

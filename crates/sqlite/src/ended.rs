@@ -1,27 +1,26 @@
 //! Ends, each with the step that came with it.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
-use windlass_core::{ClaimId, RunId, Time};
+use rusqlite::{Connection, OptionalExtension, params};
+use windlass_core::{ClaimId, RunId, StepKind, Time};
 use windlass_store::{End, NewEnd, StepRow};
 
 use crate::{
     column,
-    pen::Pen,
     place::Carried,
     run::Core,
+    sheet::{Blank, Insert, Row},
     step::{ended_at, took},
 };
 
-pub(crate) const ADD: &str = "\
-    INSERT INTO ended (workflow, run, generation, state, at, definition, opened_at, recoveries, claim, output, \
-    failure, step_name, step_generation, step_attempt, step_epoch, step_kind, step_started_at, step_took, \
-    step_shares, step_output, step_detail) \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)";
+pub(crate) static ADD: Insert = Insert::new(
+    "INSERT OR FAIL INTO ended (workflow, run, generation, state, at, definition, opened_at, recoveries, claim, \
+     output, failure, step_name, step_attempt, step_started_at, step_took, step_output) VALUES",
+    16,
+);
 const REMOVE: &str = "DELETE FROM ended WHERE workflow = ?1 AND run = ?2";
 const READ: &str = "\
     SELECT generation, definition, opened_at, recoveries, state, at, output, failure, claim, step_name, \
-    step_generation, step_attempt, step_epoch, step_kind, step_started_at, step_took, step_shares, step_output, \
-    step_detail FROM ended WHERE workflow = ?1 AND run = ?2";
+    step_attempt, step_started_at, step_took, step_output FROM ended WHERE workflow = ?1 AND run = ?2";
 const KEEP: &str = "\
     INSERT INTO past_end (run, generation, state, at, output, failure) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 /// The ends of one workflow before a given run, newest first.
@@ -32,7 +31,7 @@ pub(crate) const OTHERWISE_BACKWARDS: &str = "\
     SELECT run FROM ended WHERE workflow = ?1 AND state = ?2 AND state <> 6 AND run < ?3 ORDER BY run DESC LIMIT ?4";
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[ADD, REMOVE, READ, KEEP, BACKWARDS, OTHERWISE_BACKWARDS];
+pub(crate) const STATEMENTS: &[&str] = &[REMOVE, READ, KEEP, BACKWARDS, OTHERWISE_BACKWARDS];
 
 /// How a run ended, with the step that was folded in.
 pub(crate) struct EndedRow {
@@ -43,43 +42,51 @@ pub(crate) struct EndedRow {
     pub(crate) step: Option<StepRow>,
 }
 
-/// An end to be written.
-pub(crate) struct NewEndedRow<'a> {
-    pub(crate) carried: &'a Carried,
-    pub(crate) end: &'a NewEnd,
+/// A run to be ended. It must stand nowhere else.
+pub(crate) struct NewEndedRow<'u> {
+    pub(crate) run: RunId,
+    pub(crate) core: Core,
+    pub(crate) carried: Carried,
+    pub(crate) end: &'u NewEnd,
     pub(crate) at: Time,
     pub(crate) claim: Option<ClaimId>,
-    pub(crate) step: Option<&'a StepRow>,
+    /// A step that [`can_fold`].
+    pub(crate) step: Option<&'u StepRow>,
 }
 
-/// Ends a run. It must stand nowhere else.
-pub(crate) fn add(pen: &mut Pen<'_>, run: RunId, core: &Core, new: &NewEndedRow<'_>) -> rusqlite::Result<()> {
-    let NewEndedRow { carried, end, step, .. } = new;
-    let shares = step.is_some_and(|step| step.output.is_some() && step.output == end.output);
-    pen.write(params![
-        core.workflow,
-        run.as_bytes(),
-        carried.generation,
-        end.state as u8,
-        new.at.0,
-        carried.definition,
-        carried.opened_at,
-        carried.recoveries,
-        new.claim.map(column::claim),
-        end.output.as_deref(),
-        end.failure.as_deref(),
-        step.map(|step| &*step.name),
-        step.map(|step| step.generation),
-        step.map(|step| step.attempt),
-        step.map(|step| step.epoch),
-        step.map(|step| step.kind as u8),
-        step.map(|step| step.started_at.0),
-        step.map(took),
-        step.map(|_| shares),
-        step.filter(|_| !shares).and_then(|step| step.output.as_deref()),
-        step.and_then(|step| step.detail.as_deref()),
-    ])?;
-    Ok(())
+/// Whether a step is so plain that the row of its run's end has room for it: it completed, in the generation that
+/// ends, and brought nothing but an output.
+pub(crate) fn can_fold(step: &StepRow, carried: &Carried, end: &NewEnd) -> bool {
+    step.kind == StepKind::Completed
+        && step.generation == carried.generation
+        && step.epoch == carried.recoveries
+        && step.detail.is_none()
+        // No output in the row means that it is the run's.
+        && (step.output.is_some() || end.output.is_none())
+}
+
+impl<'u> Row<'u> for NewEndedRow<'u> {
+    const INSERT: &'static Insert = &ADD;
+
+    fn fill(&self, blank: &mut Blank<'_, '_, 'u>) -> rusqlite::Result<()> {
+        let Self { run, core, carried, end, at, claim, step } = self;
+        blank.integer(core.workflow)?;
+        blank.copied(run.as_bytes())?;
+        blank.integer(i64::from(carried.generation))?;
+        blank.integer(i64::from(end.state as u8))?;
+        blank.integer(at.0)?;
+        blank.integer(carried.definition)?;
+        blank.integer(carried.opened_at)?;
+        blank.integer(i64::from(carried.recoveries))?;
+        blank.integer(claim.map(column::claim))?;
+        blank.bytes(end.output.as_deref())?;
+        blank.bytes(end.failure.as_deref())?;
+        blank.text(step.map(|step| &*step.name))?;
+        blank.integer(step.map(|step| i64::from(step.attempt)))?;
+        blank.integer(step.map(|step| step.started_at.0))?;
+        blank.integer(step.map(took))?;
+        blank.bytes(step.filter(|step| step.output != end.output).and_then(|step| step.output.as_deref()))
+    }
 }
 
 /// A run's end, if it stands ended.
@@ -103,7 +110,8 @@ pub(crate) fn reopen(conn: &Connection, run: RunId, core: &Core, row: &EndedRow)
     Ok(())
 }
 
-fn ended_row(row: &Row<'_>) -> rusqlite::Result<EndedRow> {
+fn ended_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<EndedRow> {
+    let carried = Carried::read(row, 0)?;
     let end = End {
         state: column::run_state(row, 4)?,
         at: Time(row.get(5)?),
@@ -112,24 +120,28 @@ fn ended_row(row: &Row<'_>) -> rusqlite::Result<EndedRow> {
     };
     let claim = row.get::<_, Option<i64>>(8)?.map(|number| ClaimId(number.cast_unsigned()));
     let step = match row.get(9)? {
-        Some(name) => Some(folded(row, name, &end)?),
+        Some(name) => Some(folded(row, name, &carried, &end)?),
         None => None,
     };
-    Ok(EndedRow { carried: Carried::read(row, 0)?, end, claim, step })
+    Ok(EndedRow { carried, end, claim, step })
 }
 
-fn folded(row: &Row<'_>, name: std::sync::Arc<str>, end: &End) -> rusqlite::Result<StepRow> {
-    let started_at = Time(row.get(14)?);
-    let shares = row.get::<_, bool>(16)?;
+fn folded(
+    row: &rusqlite::Row<'_>,
+    name: std::sync::Arc<str>,
+    carried: &Carried,
+    end: &End,
+) -> rusqlite::Result<StepRow> {
+    let started_at = Time(row.get(11)?);
     Ok(StepRow {
-        generation: row.get(10)?,
+        generation: carried.generation,
         name,
-        attempt: row.get(11)?,
-        epoch: row.get(12)?,
-        kind: column::step_kind(row, 13)?,
+        attempt: row.get(10)?,
+        epoch: carried.recoveries,
+        kind: StepKind::Completed,
         started_at,
-        ended_at: ended_at(started_at, row.get(15)?),
-        output: if shares { end.output.clone() } else { column::maybe_bytes(row, 17)? },
-        detail: column::maybe_bytes(row, 18)?,
+        ended_at: ended_at(started_at, row.get(12)?),
+        output: column::maybe_bytes(row, 13)?.or_else(|| end.output.clone()),
+        detail: None,
     })
 }

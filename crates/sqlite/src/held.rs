@@ -1,18 +1,18 @@
 //! What a handle remembers about the runs of a node.
 
-use std::collections::{HashMap, HashSet, hash_map};
+use std::collections::{HashMap, hash_map};
 
 use rusqlite::Connection;
 use windlass_core::{ClaimId, RunId};
 use windlass_store::StepRow;
 
 use crate::{
-    holding::{self, Entry, Holding},
+    holding::{self, Entry, Holding, Listing},
     mix::MixBuilder,
-    pen::Pen,
     place::Carried,
+    records::Records,
     run::Core,
-    step::{self, StepKey},
+    step::StepSheet,
 };
 
 /// What is known about one run of a node, so that recording a step reads nothing.
@@ -22,67 +22,54 @@ pub(crate) struct Held {
     pub(crate) carried: Carried,
     /// Whether its attempts may have saved something.
     pub(crate) saved: bool,
-    /// The row that lists it; `None` until the transaction that gave it to the node ends.
-    batch: Option<i64>,
+    /// The batch that it came in, as the mirror counts them.
+    batch: u64,
     /// `None` until it is asked for.
     records: Option<Records>,
-}
-
-/// The records of a run: how many, and digests of their keys.
-#[derive(Default)]
-struct Records {
-    next_seq: i64,
-    recorded: HashSet<u64, MixBuilder>,
-}
-
-impl Records {
-    fn read(conn: &Connection, run: RunId) -> rusqlite::Result<Self> {
-        let mut records = Self::default();
-        step::each_key(conn, run, |key, seq| {
-            records.recorded.insert(key.digest());
-            records.next_seq = seq + 1;
-        })?;
-        Ok(records)
-    }
 }
 
 impl Held {
     /// Of a run that nothing is recorded about.
     pub(crate) fn fresh(claim: ClaimId, core: Core, carried: Carried) -> Self {
-        let records = Some(Records::default());
-        Self { claim, core, carried, saved: false, batch: None, records }
+        Self { claim, core, carried, saved: false, batch: 0, records: Some(Records::default()) }
     }
 
     /// Of a run whose records are these.
     pub(crate) fn with(claim: ClaimId, core: Core, carried: Carried, steps: &[StepRow], saved: bool) -> Self {
-        let recorded = steps.iter().map(|step| StepKey::of(step).digest()).collect();
-        let next_seq =
-            i64::try_from(steps.len()).expect("a run's steps are numbered from zero without a gap");
-        let records = Some(Records { next_seq, recorded });
-        Self { saved, records, ..Self::fresh(claim, core, carried) }
+        Self { claim, core, carried, saved, batch: 0, records: Some(Records::of(steps)) }
     }
 
-    /// Whether a step is new, which it is asked once.
-    pub(crate) fn admits(&mut self, conn: &Connection, run: RunId, new: &StepRow) -> rusqlite::Result<bool> {
-        let records = match &mut self.records {
-            Some(records) => records,
-            unknown => unknown.insert(Records::read(conn, run)?),
-        };
-        let key = StepKey::of(new);
-        if records.recorded.insert(key.digest()) {
-            return Ok(true);
+    /// What is recorded about it.
+    pub(crate) fn records(
+        &mut self,
+        sheet: &mut StepSheet<'_>,
+        run: RunId,
+    ) -> rusqlite::Result<&mut Records> {
+        match &mut self.records {
+            Some(records) => Ok(records),
+            unknown => {
+                sheet.write()?;
+                Ok(unknown.insert(Records::read(sheet.conn(), run)?))
+            }
         }
-        // Two keys may share a digest: the records themselves decide.
-        let mut there = false;
-        step::each_key(conn, run, |known, _| there |= known == key)?;
-        Ok(!there)
     }
 
-    /// Adds a step that was admitted.
-    pub(crate) fn record(&mut self, pen: &mut Pen<'_>, run: RunId, new: &StepRow) -> rusqlite::Result<()> {
-        let records = self.records.get_or_insert_default();
-        step::add(pen, run, records.next_seq, new)?;
-        records.next_seq += 1;
+    /// Adds the steps that are new.
+    pub(crate) fn record<'a>(
+        &mut self,
+        sheet: &mut StepSheet<'a>,
+        run: RunId,
+        steps: &'a [StepRow],
+    ) -> rusqlite::Result<()> {
+        if steps.is_empty() {
+            return Ok(());
+        }
+        let records = self.records(sheet, run)?;
+        for step in steps {
+            if records.admits(sheet, run, step)? {
+                records.record(sheet, run, step);
+            }
+        }
         Ok(())
     }
 
@@ -99,52 +86,66 @@ pub(crate) struct Mirror {
     /// The node's number.
     pub(crate) no: i64,
     runs: HashMap<RunId, Held, MixBuilder>,
-    batches: HashMap<i64, Batch>,
-    /// Runs that the node got in this transaction.
-    gained: Vec<RunId>,
-    /// Rows that lost a run in this transaction.
-    touched: Vec<i64>,
+    batches: HashMap<u64, Batch, MixBuilder>,
+    /// What the node gets in this transaction. Its number is one more than the last in `batches`.
+    fresh: Fresh,
+    /// Batches that lost a run in this transaction.
+    touched: Vec<u64>,
 }
 
 /// A row of the node: how many runs it lists, and how many of them are left.
 struct Batch {
+    row: i64,
     listed: usize,
     left: usize,
 }
 
-impl Batch {
-    /// Whether so much of it has gone that it is worth writing anew. What a sweep has to look through is then
-    /// never more than a few times what is held.
-    const fn is_sparse(&self) -> bool {
-        self.listed >= 64 && self.left * 4 < self.listed
-    }
+/// A batch that has no row yet.
+#[derive(Default)]
+struct Fresh {
+    number: u64,
+    listing: Listing,
+    listed: usize,
+    left: usize,
+}
+
+/// Whether so much of a batch has gone that it is worth writing anew. What a sweep has to look through is then
+/// never more than a few times what is held.
+const fn is_sparse(listed: usize, left: usize) -> bool {
+    listed >= 64 && left * 4 < listed
 }
 
 impl Mirror {
     /// Of a node that holds nothing.
     pub(crate) fn empty(no: i64) -> Self {
-        let (runs, batches) = (HashMap::default(), HashMap::new());
-        Self { no, runs, batches, gained: Vec::new(), touched: Vec::new() }
+        let (runs, batches) = (HashMap::default(), HashMap::default());
+        Self { no, runs, batches, fresh: Fresh::default(), touched: Vec::new() }
     }
 
     /// Of a node that another handle acted for, or about which something untrue may be known.
     pub(crate) fn read(conn: &Connection, no: i64) -> rusqlite::Result<Self> {
         let mut mirror = Self::empty(no);
         for batch in holding::of_node(conn, no)? {
-            mirror.batches.insert(batch.no, Batch { listed: batch.listed, left: batch.held.len() });
-            mirror.touched.push(batch.no);
+            let number = mirror.fresh.number;
+            mirror.fresh.number += 1;
+            let (listed, left) = (batch.listed, batch.held.len());
+            mirror.batches.insert(number, Batch { row: batch.no, listed, left });
+            mirror.touched.push(number);
             for Holding { entry, core } in batch.held {
-                let mut held = Held::fresh(entry.claim, core, entry.carried);
-                (held.saved, held.batch, held.records) = (true, Some(batch.no), None);
-                mirror.runs.insert(entry.run, held);
+                let Entry { run, claim, carried } = entry;
+                let held = Held { claim, core, carried, saved: true, batch: number, records: None };
+                mirror.runs.insert(run, held);
             }
         }
         Ok(mirror)
     }
 
     /// Remembers a run that the node gets in this transaction.
-    pub(crate) fn add(&mut self, run: RunId, held: Held) {
-        self.gained.push(run);
+    pub(crate) fn add(&mut self, run: RunId, mut held: Held) {
+        held.batch = self.fresh.number;
+        self.fresh.listing.add(&held.entry(run));
+        self.fresh.listed += 1;
+        self.fresh.left += 1;
         self.runs.insert(run, held);
     }
 
@@ -160,12 +161,12 @@ impl Mirror {
             return None;
         }
         let held = entry.remove();
-        if let Some(no) = held.batch
-            && let Some(batch) = self.batches.get_mut(&no)
-        {
+        if held.batch == self.fresh.number {
+            self.fresh.left -= 1;
+        } else if let Some(batch) = self.batches.get_mut(&held.batch) {
             batch.left -= 1;
-            if batch.left == 0 || batch.is_sparse() {
-                self.touched.push(no);
+            if batch.left == 0 || is_sparse(batch.listed, batch.left) {
+                self.touched.push(held.batch);
             }
         }
         Some(held)
@@ -185,39 +186,46 @@ impl Mirror {
 
     /// Writes down what changed: one row for what the node got, and none for what has gone.
     pub(crate) fn write(&mut self, conn: &Connection) -> rusqlite::Result<()> {
-        for no in std::mem::take(&mut self.touched) {
-            self.tidy(conn, no)?;
+        for number in std::mem::take(&mut self.touched) {
+            self.tidy(conn, number)?;
         }
-        let mut gained = std::mem::take(&mut self.gained);
-        gained.retain(|run| self.runs.get(run).is_some_and(|held| held.batch.is_none()));
-        gained.sort_unstable();
-        gained.dedup();
-        if gained.is_empty() {
+        let Fresh { number, listing, mut listed, left } = std::mem::take(&mut self.fresh);
+        self.fresh.number = number + 1;
+        if left == 0 {
             return Ok(());
         }
-        let no = holding::add(conn, self.no, gained.iter().map(|run| self.runs[run].entry(*run)))?;
-        self.batches.insert(no, Batch { listed: gained.len(), left: gained.len() });
-        for run in gained {
-            if let Some(held) = self.runs.get_mut(&run) {
-                held.batch = Some(no);
-            }
-        }
+        // What has gone again in the same transaction is listed too, unless it is most of it.
+        let row = if is_sparse(listed, left) {
+            listed = left;
+            holding::add(conn, self.no, &self.list(number))?
+        } else {
+            holding::add(conn, self.no, &listing)?
+        };
+        self.batches.insert(number, Batch { row, listed, left });
         Ok(())
     }
 
     /// Removes a row whose runs have all gone, and shortens one that is mostly gone.
-    fn tidy(&mut self, conn: &Connection, no: i64) -> rusqlite::Result<()> {
-        match self.batches.get_mut(&no) {
-            Some(batch) if batch.left == 0 => {
-                self.batches.remove(&no);
-                holding::remove(conn, no)
-            }
-            Some(batch) if batch.is_sparse() => {
-                batch.listed = batch.left;
-                let left = self.runs.iter().filter(|(_, held)| held.batch == Some(no));
-                holding::replace(conn, no, left.map(|(run, held)| held.entry(*run)))
-            }
-            _ => Ok(()),
+    fn tidy(&mut self, conn: &Connection, number: u64) -> rusqlite::Result<()> {
+        let Some(batch) = self.batches.get_mut(&number) else { return Ok(()) };
+        let row = batch.row;
+        if batch.left == 0 {
+            self.batches.remove(&number);
+            return holding::remove(conn, row);
         }
+        if is_sparse(batch.listed, batch.left) {
+            batch.listed = batch.left;
+            return holding::replace(conn, row, &self.list(number));
+        }
+        Ok(())
+    }
+
+    /// What is left of a batch.
+    fn list(&self, number: u64) -> Listing {
+        let mut listing = Listing::default();
+        for (run, held) in self.runs.iter().filter(|(_, held)| held.batch == number) {
+            listing.add(&held.entry(*run));
+        }
+        listing
     }
 }

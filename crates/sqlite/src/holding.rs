@@ -16,7 +16,7 @@ use crate::{
     run::{self, Core},
 };
 
-const ADD: &str = "INSERT INTO holding (node, runs) VALUES (?1, ?2) RETURNING batch";
+const ADD: &str = "INSERT INTO holding (node, runs) VALUES (?1, ?2)";
 const REPLACE: &str = "UPDATE holding SET runs = ?2 WHERE batch = ?1";
 const REMOVE: &str = "DELETE FROM holding WHERE batch = ?1";
 const NODE_ID: &str = "SELECT id FROM node WHERE no = ?1";
@@ -48,22 +48,14 @@ pub(crate) struct Batch {
     pub(crate) listed: usize,
 }
 
-/// Adds a row for the runs that a node gets. Answers its number.
-pub(crate) fn add(
-    conn: &Connection,
-    node: i64,
-    entries: impl Iterator<Item = Entry>,
-) -> rusqlite::Result<i64> {
-    conn.prepare_cached(ADD)?.query_row(params![node, encode(entries)], |row| row.get(0))
+/// Adds a row for the runs that a node gets. Answers its number, which is higher than that of any other row.
+pub(crate) fn add(conn: &Connection, node: i64, runs: &Listing) -> rusqlite::Result<i64> {
+    conn.prepare_cached(ADD)?.insert(params![node, runs.0])
 }
 
 /// Rewrites a row with those of its runs that are still held.
-pub(crate) fn replace(
-    conn: &Connection,
-    batch: i64,
-    entries: impl Iterator<Item = Entry>,
-) -> rusqlite::Result<()> {
-    conn.prepare_cached(REPLACE)?.execute(params![batch, encode(entries)])?;
+pub(crate) fn replace(conn: &Connection, batch: i64, runs: &Listing) -> rusqlite::Result<()> {
+    conn.prepare_cached(REPLACE)?.execute(params![batch, runs.0])?;
     Ok(())
 }
 
@@ -137,18 +129,21 @@ pub(crate) fn node_number(conn: &Connection, node: NodeId) -> rusqlite::Result<O
     conn.prepare_cached(NODE_NUMBER)?.query_row([node.as_bytes()], |row| row.get(0)).optional()
 }
 
-/// Sixteen bytes of the run, eight of the claim, then small numbers as they come.
-fn encode(entries: impl Iterator<Item = Entry>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for Entry { run, claim, carried } in entries {
+/// Runs as a row lists them: sixteen bytes of the run, eight of the claim, then small numbers as they come.
+#[derive(Default)]
+pub(crate) struct Listing(Vec<u8>);
+
+impl Listing {
+    /// Adds a run.
+    pub(crate) fn add(&mut self, entry: &Entry) {
+        let (Self(bytes), Entry { run, claim, carried }) = (self, entry);
         bytes.extend_from_slice(run.as_bytes());
         bytes.extend_from_slice(&claim.0.to_be_bytes());
-        put(&mut bytes, u64::from(carried.generation));
-        put(&mut bytes, u64::from(carried.recoveries));
-        put_optional(&mut bytes, carried.definition);
-        put_optional(&mut bytes, carried.opened_at);
+        put(bytes, u64::from(carried.generation));
+        put(bytes, u64::from(carried.recoveries));
+        put_optional(bytes, carried.definition);
+        put_optional(bytes, carried.opened_at);
     }
-    bytes
 }
 
 /// Seven bits a byte, the lowest first.
@@ -171,7 +166,7 @@ fn put_optional(bytes: &mut Vec<u8>, number: Option<i64>) {
     }
 }
 
-/// What [`encode`] wrote, one by one. It ends at the first entry that makes no sense: the rest of a damaged row
+/// What a [`Listing`] lists, one by one. It ends at the first entry that makes no sense: the rest of a damaged row
 /// names no run, and a run without a place is reported where it is asked for.
 struct Entries<'a>(&'a [u8]);
 
@@ -223,6 +218,12 @@ impl Entries<'_> {
 mod tests {
     use super::*;
 
+    fn encode(entries: &[Entry]) -> Vec<u8> {
+        let mut listing = Listing::default();
+        entries.iter().for_each(|entry| listing.add(entry));
+        listing.0
+    }
+
     #[test]
     fn what_is_encoded_is_read_back() {
         let carried = |generation, definition, opened_at, recoveries| Carried {
@@ -238,15 +239,14 @@ mod tests {
             carried(0, Some(-1), Some(0), 127),
         ]
         .map(|carried| Entry { run: RunId::new(), claim: ClaimId(u64::MAX), carried });
-        let bytes = encode(entries.into_iter());
-        let read: Vec<_> = Entries(&bytes).collect();
+        let read: Vec<_> = Entries(&encode(&entries)).collect();
         assert_eq!(format!("{read:?}"), format!("{entries:?}"));
     }
 
     #[test]
     fn a_damaged_row_ends_where_it_makes_no_sense() {
         let entry = Entry { run: RunId::new(), claim: ClaimId::new(), carried: Carried::FRESH };
-        let mut bytes = encode([entry, entry].into_iter());
+        let mut bytes = encode(&[entry, entry]);
         bytes.pop();
         assert_eq!(Entries(&bytes).count(), 1);
         let endless = [&entry.run.as_bytes()[..], &[0xff; 40]].concat();

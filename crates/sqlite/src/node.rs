@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use windlass_core::{NodeId, Time};
 use windlass_store::{Death, Heartbeat, Joined, NewNode, NodeRow, StoreError, Swept};
 
-use crate::{column, desk::Desk, error::Fault, held::Mirror, holding, inbox, pen::Pen, ready};
+use crate::{column, desk::Desk, error::Fault, held::Mirror, holding, inbox, ready::ReadyRow, sheet::Sheet};
 
 const FENCE: &str = "SELECT no, dead, handle FROM node WHERE id = ?1";
 const ADOPT: &str = "UPDATE node SET handle = ?2 WHERE no = ?1";
@@ -191,14 +191,14 @@ struct Released {
 
 /// Makes up to `limit` runs of a node ready.
 fn release(conn: &Connection, no: i64, limit: usize, recoveries: u32) -> rusqlite::Result<Released> {
-    let mut add = Pen::new(conn, ready::ADD);
+    let mut sheet = Sheet::new(conn);
     let mut released = Released { count: 0, more: false };
     for batch in holding::of_node(conn, no)? {
         let room = limit - released.count;
         for held in batch.held.iter().take(room) {
             let mut carried = held.entry.carried;
             carried.recoveries += recoveries;
-            ready::add(&mut add, held.entry.run, &held.core, &carried)?;
+            sheet.add(ReadyRow { run: held.entry.run, core: held.core, carried });
         }
         released.count += batch.held.len().min(room);
         if batch.held.len() > room {
@@ -207,6 +207,7 @@ fn release(conn: &Connection, no: i64, limit: usize, recoveries: u32) -> rusqlit
             holding::remove(conn, batch.no)?;
         }
     }
+    sheet.write()?;
     Ok(released)
 }
 

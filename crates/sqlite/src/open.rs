@@ -27,8 +27,10 @@ const BUSY: Duration = Duration::from_secs(5);
 const CHECKPOINT_PAGES: i32 = 4_000;
 /// How much of the log is kept on disk when it is empty, in bytes.
 const LOG_KEPT: i64 = 64 << 20;
-/// How much memory the writer's pages may take, in KiB.
-const WRITER_CACHE: i32 = 32 << 10;
+/// How much memory the writer's pages may take, in KiB. Runs are written at the newest end of each table, so what has
+/// to be at hand is that and the inner pages, which are few. More is not better: a commit that split a page has
+/// SQLite walk through the whole cache. With half of this, steps of runs that began long ago cost more.
+const WRITER_CACHE: i32 = 16 << 10;
 /// The same for each reader.
 const READER_CACHE: i32 = 8 << 10;
 

@@ -9,13 +9,17 @@ use crate::{
     inbox,
     place::{Carried, Spot, locate},
     ready,
+    records::Records,
     run::{self, Core},
-    saved, step, waiting,
+    saved,
+    sheet::Sheet,
+    waiting,
 };
 
-impl Batch<'_> {
+impl<'a> Batch<'a> {
     /// Puts a message into the inbox of a run that has not ended, and wakes the run if it waits for it.
     pub(crate) fn send(&mut self, id: RunId, message: &NewMessage) -> Result<(), Stop> {
+        self.settle()?;
         let core = self.known(id)?;
         if let Some(key) = &message.key
             && inbox::knows(self.conn, id, &message.topic, key)?
@@ -33,13 +37,14 @@ impl Batch<'_> {
             && wait.is_for(&message.topic)
         {
             waiting::remove(&mut self.pens.remove_waiting, id)?;
-            self.make_ready(id, &core, &carried)?;
+            self.make_ready(id, core, carried);
         }
         Ok(())
     }
 
     /// Ends a run that nobody holds.
-    pub(crate) fn end_idle(&mut self, id: RunId, only: Idle, end: &NewEnd) -> Result<(), Stop> {
+    pub(crate) fn end_idle(&mut self, id: RunId, only: Idle, end: &'a NewEnd) -> Result<(), Stop> {
+        self.settle()?;
         let core = self.known(id)?;
         let spot = locate(self.conn, id, &core)?;
         let carried = match &spot {
@@ -58,23 +63,24 @@ impl Batch<'_> {
         }
         self.clear_inbox(id)?;
         saved::clear(self.conn, id)?;
-        let row = NewEndedRow { carried: &carried, end, at: self.now, claim: None, step: None };
-        ended::add(&mut self.pens.add_ended, id, &core, &row)?;
+        let (at, claim, step) = (self.now, None, None);
+        self.sheets.ended.add(NewEndedRow { run: id, core, carried, end, at, claim, step });
         self.stirred = true;
         Ok(())
     }
 
     /// Opens the next generation of an ended run.
     pub(crate) fn reopen(&mut self, id: RunId, after: u32) -> Result<(), Stop> {
+        self.settle()?;
         let core = self.known(id)?;
         let Some(row) = ended::read(self.conn, id, &core)? else { return Err(Refusal::Open.into()) };
         if row.carried.generation != after {
             return Err(Refusal::Open.into());
         }
         if let Some(folded) = &row.step {
-            let mut next = 0;
-            step::each_key(self.conn, id, |_, seq| next = seq + 1)?;
-            step::add(&mut self.pens.add_step, id, next, folded)?;
+            let mut sheet = Sheet::new(self.conn);
+            Records::read(self.conn, id)?.record(&mut sheet, id, folded);
+            sheet.write()?;
         }
         ended::reopen(self.conn, id, &core, &row)?;
         let carried = Carried {
@@ -83,10 +89,11 @@ impl Batch<'_> {
             opened_at: Some(self.now.0),
             recoveries: 0,
         };
-        self.make_ready(id, &core, &carried)?;
+        self.make_ready(id, core, carried);
         Ok(())
     }
 
+    /// What a run's places are found by. What was gathered must have been written.
     fn known(&self, id: RunId) -> Result<Core, Stop> {
         run::core(self.conn, id)?.ok_or(Stop::Refusal(Refusal::Unknown))
     }

@@ -3,11 +3,18 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::RunId;
 
-use crate::{pen::Pen, place::Carried, run::Core};
+use crate::{
+    pen::Pen,
+    place::Carried,
+    run::Core,
+    sheet::{Blank, Insert, Row},
+};
 
-pub(crate) const ADD: &str = "\
-    INSERT INTO ready (queue, workflow, priority, run, generation, definition, opened_at, recoveries) \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+pub(crate) static ADD: Insert = Insert::new(
+    "INSERT OR FAIL INTO ready (queue, workflow, priority, run, generation, definition, opened_at, recoveries) \
+     VALUES",
+    8,
+);
 pub(crate) const REMOVE: &str =
     "DELETE FROM ready WHERE queue = ?1 AND workflow = ?2 AND priority = ?3 AND run = ?4";
 const REMOVE_UP_TO: &str =
@@ -25,21 +32,29 @@ pub(crate) const BACKWARDS: &str = "\
     ORDER BY run DESC LIMIT ?5";
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[ADD, REMOVE, REMOVE_UP_TO, READ, ANY, FIRST, BACKWARDS];
+pub(crate) const STATEMENTS: &[&str] = &[REMOVE, REMOVE_UP_TO, READ, ANY, FIRST, BACKWARDS];
 
-/// Makes a run ready. It must stand nowhere else.
-pub(crate) fn add(pen: &mut Pen<'_>, run: RunId, core: &Core, carried: &Carried) -> rusqlite::Result<()> {
-    pen.write(params![
-        core.queue,
-        core.workflow,
-        core.priority,
-        run.as_bytes(),
-        carried.generation,
-        carried.definition,
-        carried.opened_at,
-        carried.recoveries,
-    ])?;
-    Ok(())
+/// A run to be made ready. It must stand nowhere else.
+pub(crate) struct ReadyRow {
+    pub(crate) run: RunId,
+    pub(crate) core: Core,
+    pub(crate) carried: Carried,
+}
+
+impl<'u> Row<'u> for ReadyRow {
+    const INSERT: &'static Insert = &ADD;
+
+    fn fill(&self, blank: &mut Blank<'_, '_, 'u>) -> rusqlite::Result<()> {
+        let Self { run, core, carried } = self;
+        blank.integer(core.queue)?;
+        blank.integer(core.workflow)?;
+        blank.integer(i64::from(core.priority))?;
+        blank.copied(run.as_bytes())?;
+        blank.integer(i64::from(carried.generation))?;
+        blank.integer(carried.definition)?;
+        blank.integer(carried.opened_at)?;
+        blank.integer(i64::from(carried.recoveries))
+    }
 }
 
 /// Takes a run out of here.

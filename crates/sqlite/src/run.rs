@@ -1,14 +1,22 @@
 //! How runs were started.
 
-use rusqlite::{Connection, OptionalExtension, named_params, params};
+use rusqlite::{Connection, OptionalExtension, named_params};
 use windlass_core::{RunId, Time};
 use windlass_store::{NewRun, RunRow};
 
-use crate::{column, name::Names, pen::Pen};
+use crate::{
+    column,
+    name::Names,
+    pen::Pen,
+    sheet::{Blank, Insert, Row},
+};
 
-pub(crate) const ADD: &str = "\
-    INSERT INTO run (id, workflow, queue, priority, created_at, input, timeout, context, key, tags, forked_from, trace, steps) \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT (id) DO NOTHING";
+/// A run that is there already is left as it is.
+pub(crate) static ADD: Insert = Insert::new(
+    "INSERT OR IGNORE INTO run (id, workflow, queue, priority, created_at, input, timeout, context, key, tags, \
+     forked_from, trace, steps) VALUES",
+    13,
+);
 const CORE: &str = "SELECT workflow, queue, priority, created_at FROM run WHERE id = ?1";
 pub(crate) const READ: &str = "\
     SELECT id, workflow, queue, priority, created_at, input, timeout, context, key, tags, forked_from, trace, steps \
@@ -16,7 +24,7 @@ pub(crate) const READ: &str = "\
 const TAG: &str = "INSERT INTO tag (tag, run) VALUES (:tag, :run) ON CONFLICT DO NOTHING";
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[ADD, CORE, READ, TAG];
+pub(crate) const STATEMENTS: &[&str] = &[CORE, READ, TAG];
 
 /// What a run's places are found by. It never changes.
 #[derive(Clone, Copy, Debug)]
@@ -27,24 +35,32 @@ pub(crate) struct Core {
     pub(crate) created_at: Time,
 }
 
-/// Adds a run. Answers whether it is new.
-pub(crate) fn add(pen: &mut Pen<'_>, id: RunId, core: &Core, new: &NewRun) -> rusqlite::Result<bool> {
-    let added = pen.write(params![
-        id.as_bytes(),
-        core.workflow,
-        core.queue,
-        core.priority,
-        core.created_at.0,
-        &*new.input,
-        new.timeout.map(column::micros),
-        new.context.as_deref(),
-        new.key.as_ref().map(|key| key.key.as_str()),
-        column::list(&new.tags),
-        new.forked_from.as_ref().map(RunId::as_bytes),
-        new.trace,
-        (!new.steps.is_empty()).then_some(true),
-    ])?;
-    Ok(added == 1)
+/// A run to be added.
+pub(crate) struct NewRunRow<'u> {
+    pub(crate) id: RunId,
+    pub(crate) core: Core,
+    pub(crate) new: &'u NewRun,
+}
+
+impl<'u> Row<'u> for NewRunRow<'u> {
+    const INSERT: &'static Insert = &ADD;
+
+    fn fill(&self, blank: &mut Blank<'_, '_, 'u>) -> rusqlite::Result<()> {
+        let Self { id, core, new } = self;
+        blank.copied(id.as_bytes())?;
+        blank.integer(core.workflow)?;
+        blank.integer(core.queue)?;
+        blank.integer(i64::from(core.priority))?;
+        blank.integer(core.created_at.0)?;
+        blank.bytes(&*new.input)?;
+        blank.integer(new.timeout.map(column::micros))?;
+        blank.bytes(new.context.as_deref())?;
+        blank.text(new.key.as_ref().map(|key| &*key.key))?;
+        blank.copied_text(column::list(&new.tags).as_deref())?;
+        blank.bytes(new.forked_from.as_ref().map(|run| &run.as_bytes()[..]))?;
+        blank.text(new.trace.as_deref())?;
+        blank.integer((!new.steps.is_empty()).then_some(1))
+    }
 }
 
 /// Adds the tags of a run, for search.

@@ -33,6 +33,7 @@ use crate::{
     node,
     open::{self, Setup},
     readers,
+    sheets::Starts,
     watcher::{PATIENCE, Watcher},
 };
 
@@ -130,6 +131,7 @@ impl Sqlite {
             hints: hints.clone(),
             hook: options.hook,
             stirred: false,
+            starts: Starts::Together,
             commits: 0,
             seen_version: 0,
         };

@@ -1,37 +1,29 @@
 //! Making runs.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use windlass_core::{RunId, RunState};
 use windlass_store::{KeyConflict, NewKey, NewRun, Refusal, Wait, Written};
 
 use crate::{
-    commit::{Batch, Stop, record},
+    commit::{Batch, Stop},
     held::Held,
     key,
     place::Carried,
-    run::{self, Core},
+    run::{self, Core, NewRunRow},
     waiting,
 };
 
-impl Batch<'_> {
+impl<'a> Batch<'a> {
     /// Makes a run, unless its id or its key stands for one.
-    pub(crate) fn start(&mut self, id: RunId, new: &NewRun) -> Result<Written, Stop> {
-        let core = Core {
-            workflow: self.names.number(self.conn, &new.workflow)?,
-            queue: self.names.number(self.conn, &new.queue)?,
-            priority: new.priority,
-            created_at: self.now,
-        };
-        if let Some(new) = &new.key {
-            if run::core(self.conn, id)?.is_some() {
-                return Ok(Written::Existing { run: id });
-            }
-            if let Some(run) = self.standing_for(core.workflow, new)? {
-                return Ok(Written::Existing { run });
-            }
+    pub(crate) fn start(&mut self, id: RunId, new: &'a NewRun) -> Result<Written, Stop> {
+        let core = self.core(new)?;
+        if let Some(new) = &new.key
+            && let Some(run) = self.standing_for(core.workflow, new, id)?
+        {
+            return Ok(Written::Existing { run });
         }
-        if !run::add(&mut self.pens.add_run, id, &core, new)? {
+        if !self.sheets.start(NewRunRow { id, core, new })? {
             return Ok(Written::Existing { run: id });
         }
         if let Some(new) = &new.key {
@@ -42,8 +34,22 @@ impl Batch<'_> {
         Ok(Written::Started { at: self.now, owned })
     }
 
+    /// What the places of a new run are found by. Starts that come together are often alike.
+    fn core(&mut self, new: &'a NewRun) -> Result<Core, rusqlite::Error> {
+        let NewRun { workflow, queue, priority, .. } = new;
+        let (workflow, queue) = match self.line {
+            Some(line) if Arc::ptr_eq(line.0, workflow) && Arc::ptr_eq(line.1, queue) => (line.2, line.3),
+            _ => {
+                let numbers = (self.names.number(self.conn, workflow)?, self.names.number(self.conn, queue)?);
+                self.line = Some((workflow, queue, numbers.0, numbers.1));
+                numbers
+            }
+        };
+        Ok(Core { workflow, queue, priority: *priority, created_at: self.now })
+    }
+
     /// Gives a new run its first place and its records. Answers whether the committing node holds it.
-    fn place(&mut self, id: RunId, core: &Core, new: &NewRun) -> Result<bool, rusqlite::Error> {
+    fn place(&mut self, id: RunId, core: &Core, new: &'a NewRun) -> Result<bool, rusqlite::Error> {
         let opened_at = self.now + new.delay.unwrap_or(Duration::ZERO);
         let owner = if opened_at > self.now || self.mirror.is_none() { None } else { new.owner.as_ref() };
         let owner = match owner {
@@ -55,7 +61,7 @@ impl Batch<'_> {
 
         let claim = owner.map_or(windlass_core::ClaimId(0), |owner| owner.claim);
         let mut held = Held::fresh(claim, *core, carried);
-        record(self.conn, &mut self.pens.add_step, id, &mut held, &new.steps)?;
+        held.record(&mut self.sheets.steps, id, &new.steps)?;
 
         if opened_at > self.now {
             carried.opened_at = Some(opened_at.0);
@@ -65,19 +71,28 @@ impl Batch<'_> {
             mirror.add(id, held);
             return Ok(true);
         } else {
-            self.make_ready(id, core, &carried)?;
+            self.make_ready(id, *core, carried);
         }
         Ok(false)
     }
 
-    /// The run that answers a start with this key, if the key is taken.
-    fn standing_for(&self, workflow: i64, new: &NewKey) -> Result<Option<RunId>, Stop> {
-        match key::read(self.conn, workflow, &new.key, self.now)? {
-            Some((run, digest)) if digest != new.digest && new.conflict == KeyConflict::Refuse => {
-                Err(Refusal::KeyTaken { run }.into())
-            }
-            taken => Ok(taken.map(|(run, _)| run)),
+    /// The run that answers a start with this id and key, if the key is taken.
+    fn standing_for(&mut self, workflow: i64, new: &NewKey, id: RunId) -> Result<Option<RunId>, Stop> {
+        let Some((run, digest)) = key::read(self.conn, workflow, &new.key, self.now)? else {
+            return Ok(None);
+        };
+        if run == id {
+            return Ok(Some(id));
         }
+        // The id counts before the key.
+        self.settle()?;
+        if run::core(self.conn, id)?.is_some() {
+            return Ok(Some(id));
+        }
+        if digest != new.digest && new.conflict == KeyConflict::Refuse {
+            return Err(Refusal::KeyTaken { run }.into());
+        }
+        Ok(Some(run))
     }
 }
 

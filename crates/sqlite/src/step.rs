@@ -2,22 +2,29 @@
 
 use std::hash::{Hash, Hasher};
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::Connection;
 use windlass_core::{RunId, StepKind, Time};
 use windlass_store::StepRow;
 
-use crate::{column, mix::Mix, pen::Pen};
+use crate::{
+    column,
+    mix::Mix,
+    pen::Pen,
+    sheet::{Blank, Insert, Row, Sheet},
+};
 
-pub(crate) const ADD: &str = "\
-    INSERT INTO step (run, seq, generation, name, attempt, epoch, kind, started_at, took, output, detail) \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+pub(crate) static ADD: Insert = Insert::new(
+    "INSERT OR FAIL INTO step (run, seq, generation, name, attempt, epoch, kind, started_at, took, output, detail) \
+     VALUES",
+    11,
+);
 pub(crate) const READ: &str = "\
     SELECT generation, name, attempt, epoch, kind, started_at, took, output, detail \
     FROM step WHERE run = ?1 ORDER BY seq";
 const KEYS: &str = "SELECT generation, name, attempt, epoch, kind, seq FROM step WHERE run = ?1 ORDER BY seq";
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[ADD, READ, KEYS];
+pub(crate) const STATEMENTS: &[&str] = &[READ, KEYS];
 
 /// What tells one step of a run from another.
 #[derive(Clone, Copy, Hash, PartialEq, Eq)]
@@ -46,22 +53,33 @@ impl<'a> StepKey<'a> {
     }
 }
 
-/// Adds a step that is known to be new.
-pub(crate) fn add(pen: &mut Pen<'_>, run: RunId, seq: i64, step: &StepRow) -> rusqlite::Result<()> {
-    pen.write(params![
-        run.as_bytes(),
-        seq,
-        step.generation,
-        &*step.name,
-        step.attempt,
-        step.epoch,
-        step.kind as u8,
-        step.started_at.0,
-        took(step),
-        step.output.as_deref(),
-        step.detail.as_deref(),
-    ])?;
-    Ok(())
+/// A step to be added, which is known to be new.
+pub(crate) struct NewStepRow<'u> {
+    pub(crate) run: RunId,
+    pub(crate) seq: i64,
+    pub(crate) step: &'u StepRow,
+}
+
+/// Steps on their way in.
+pub(crate) type StepSheet<'a> = Sheet<'a, NewStepRow<'a>>;
+
+impl<'u> Row<'u> for NewStepRow<'u> {
+    const INSERT: &'static Insert = &ADD;
+
+    fn fill(&self, blank: &mut Blank<'_, '_, 'u>) -> rusqlite::Result<()> {
+        let Self { run, seq, step } = self;
+        blank.copied(run.as_bytes())?;
+        blank.integer(*seq)?;
+        blank.integer(i64::from(step.generation))?;
+        blank.text(&*step.name)?;
+        blank.integer(i64::from(step.attempt))?;
+        blank.integer(i64::from(step.epoch))?;
+        blank.integer(i64::from(step.kind as u8))?;
+        blank.integer(step.started_at.0)?;
+        blank.integer(took(step))?;
+        blank.bytes(step.output.as_deref())?;
+        blank.bytes(step.detail.as_deref())
+    }
 }
 
 /// The steps of a run in the order of recording.
@@ -95,7 +113,7 @@ pub(crate) const fn ended_at(started_at: Time, took: i64) -> Time {
     Time(started_at.0.wrapping_add(took))
 }
 
-fn step_row(row: &Row<'_>) -> rusqlite::Result<StepRow> {
+fn step_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<StepRow> {
     let started_at = Time(row.get(5)?);
     Ok(StepRow {
         generation: row.get(0)?,
