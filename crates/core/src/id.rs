@@ -83,6 +83,13 @@ impl ClaimId {
         let [number, _] = random::numbers();
         Self(number & (i64::MAX as u64))
     }
+
+    /// The claim of the node that starts a run and holds it at once. A claim is only ever compared with others of
+    /// its run, so that the run's own id makes it a fresh one.
+    #[must_use]
+    pub fn first(run: RunId) -> Self {
+        Self(u128::from_be_bytes(*run.as_bytes()) as u64 & (i64::MAX as u64))
+    }
 }
 
 /// A task's place in its definition.

@@ -363,11 +363,11 @@ impl Run {
             .filter(|_| self.closing.is_none())
             .filter(|at| self.task_deadline(lane.task).is_none_or(|deadline| *at < deadline));
         let Some(at) = next else {
-            let detail = Detail { failure: Some(failure), ..Detail::default() };
+            let detail = Detail { failure: Some(Box::new(failure)), ..Detail::default() };
             self.lane_done(lane, StepKind::Failed, attempt, started_at, now, detail);
             return;
         };
-        let detail = Detail { failure: Some(failure), retry_at: Some(at), ..Detail::default() };
+        let detail = Detail { failure: Some(Box::new(failure)), retry_at: Some(at), ..Detail::default() };
         self.record(lane, StepKind::Retrying, attempt, started_at, now, detail);
         let entry = self.lane_mut(lane);
         entry.spent = attempt;
@@ -410,13 +410,13 @@ impl Run {
                     self.any_changes = true;
                 }
             }
-            (StepKind::Failed, Lanes::One(_), _) => task.failure = detail.failure.clone().map(Box::new),
+            (StepKind::Failed, Lanes::One(_), _) => task.failure = detail.failure.clone(),
             (StepKind::Failed, Lanes::Many(fan), Some(item)) => {
                 if let Some(failure) = &detail.failure {
-                    fan.failures.insert(item, failure.clone());
+                    fan.failures.insert(item, Failure::clone(failure));
                 }
             }
-            (StepKind::Skipped, ..) => task.skip = detail.skipped.clone(),
+            (StepKind::Skipped, ..) => task.skip = detail.skipped.as_deref().cloned(),
             _ => {}
         }
     }
@@ -517,7 +517,7 @@ impl Run {
         }
         if let Some(why) = self.skip_reason(task) {
             let lane = LaneId { task, item: None };
-            let detail = Detail { skipped: Some(why.clone()), ..Detail::default() };
+            let detail = Detail { skipped: Some(Box::new(why.clone())), ..Detail::default() };
             self.record(lane, StepKind::Skipped, 0, now, now, detail);
             self.tasks[task.get()].skip = Some(why);
             // Instances that an earlier generation completed have changed what they changed.
@@ -639,7 +639,7 @@ impl Run {
         let mut failed = self.failed.iter().cloned();
         Verdict::Failed {
             step: failed.next().unwrap_or_default(),
-            failure: self.first_failure.as_deref().cloned().unwrap_or_else(|| Failure::new("a task failed")),
+            failure: self.first_failure.clone().unwrap_or_else(|| Box::new(Failure::new("a task failed"))),
             also: failed.collect(),
         }
     }

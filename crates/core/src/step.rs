@@ -66,10 +66,10 @@ impl StepKind {
 pub struct Detail {
     /// Why the attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failure: Option<Failure>,
+    pub failure: Option<Box<Failure>>,
     /// Why the task was skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub skipped: Option<Skip>,
+    pub skipped: Option<Box<Skip>>,
     /// When the next attempt is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Time>,

@@ -49,7 +49,7 @@ impl Link {
         let (sender, fate) = oneshot::channel();
         let act = Act::Save { claim: subject.claim, step, value };
         // An attempt that was dropped meanwhile does not want to know.
-        let reply = Reply::Then(Box::new(move |fate| drop(sender.send(fate))));
+        let reply = Reply::Then(Box::new(move |fate, _| drop(sender.send(fate))));
         hub.committer.submit(subject.holder, Unit { run: subject.run, act }, reply);
         match fate.await {
             Ok(Ok(_)) => Ok(()),
@@ -90,9 +90,10 @@ pub(crate) enum Begun {
     Waiting(JoinHandle<()>),
 }
 
-/// How an attempt ended.
+/// How an attempt ended, and when.
 pub(crate) struct Over {
     pub(crate) started_at: Time,
+    pub(crate) ended: Instant,
     pub(crate) outcome: Result<Done, Failure>,
 }
 
@@ -101,14 +102,14 @@ pub(crate) struct Over {
 ///
 /// Code that takes long before it first waits keeps others from this thread. So a task that was seen to do so gets
 /// a task of its own for its next attempts.
-pub(crate) fn begin(cell: &Arc<RunCell>, lane: LaneId, cx: &Cx, call: Call) -> Begun {
+pub(crate) fn begin(cell: &Arc<RunCell>, lane: LaneId, cx: &Cx, call: Call, now: Instant) -> Begun {
     let registered = &cell.subject.registered;
     let span = tracing::info_span!(
         parent: None, "windlass.attempt",
         run = %cell.subject.run, workflow = %registered.plan.definition.name, task = %cell.task(lane.task).name,
         item = lane.item, attempt = cx.attempt(),
     );
-    let mut job = Job::new(cell, lane, cx);
+    let mut job = Job::new(cell, lane, cx, now);
     let body = match &cell.code(lane.task).run {
         Code::Async(body) => body,
         Code::Blocking(body) => {
@@ -120,7 +121,7 @@ pub(crate) fn begin(cell: &Arc<RunCell>, lane: LaneId, cx: &Cx, call: Call) -> B
         return spawn(cell, job.wait(Arc::clone(body), call), span);
     }
     let entered = span.enter();
-    let first = job.start().and_then(|held| {
+    let first = job.start(now).and_then(|held| {
         let mut body = guard(|| body(call)).map(Guarded)?;
         match Pin::new(&mut body).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(outcome) => outcome.map(Ok),
@@ -128,12 +129,12 @@ pub(crate) fn begin(cell: &Arc<RunCell>, lane: LaneId, cx: &Cx, call: Call) -> B
         }
     });
     drop(entered);
-    let took = job.began.elapsed();
-    meter.note_first_poll(took);
+    let now = Instant::now();
+    meter.note_first_poll(now - job.began);
     match first {
         Ok(Err((body, held))) => spawn(cell, job.go_on(body, held), span),
-        Ok(Ok(done)) => Begun::Over(job.over(Ok(done), took)),
-        Err(failure) => Begun::Over(job.over(Err(failure), took)),
+        Ok(Ok(done)) => Begun::Over(job.over(Ok(done), now)),
+        Err(failure) => Begun::Over(job.over(Err(failure), now)),
     }
 }
 
@@ -151,8 +152,8 @@ struct Job {
 }
 
 impl Job {
-    fn new(cell: &Arc<RunCell>, lane: LaneId, cx: &Cx) -> Self {
-        Self { cell: Arc::clone(cell), lane, cx: cx.clone(), began: Instant::now(), reported: false }
+    fn new(cell: &Arc<RunCell>, lane: LaneId, cx: &Cx, now: Instant) -> Self {
+        Self { cell: Arc::clone(cell), lane, cx: cx.clone(), began: now, reported: false }
     }
 
     fn seat(&self) -> Option<&Seat> {
@@ -165,8 +166,8 @@ impl Job {
     }
 
     /// The time has begun to count.
-    fn start(&mut self) -> Result<Held, Failure> {
-        self.began = Instant::now();
+    fn start(&mut self, now: Instant) -> Result<Held, Failure> {
+        self.began = now;
         let (node, cx) = (&self.cell.node, &self.cx);
         cx.inner().pulse.start(self.began);
         let watched = node.watchdog.watch(cx, || self.started_at());
@@ -227,7 +228,7 @@ impl Job {
         if !cell.node.may_act(cell.subject.holder) {
             return None;
         }
-        Some(self.start())
+        Some(self.start(Instant::now()))
     }
 
     /// Goes on with a body that waits.
@@ -239,19 +240,18 @@ impl Job {
 
     fn report(self, outcome: Result<Done, Failure>) {
         let (cell, lane) = (Arc::clone(&self.cell), self.lane);
-        let took = self.began.elapsed();
-        let Over { started_at, outcome } = self.over(outcome, took);
+        let Over { started_at, outcome, .. } = self.over(outcome, Instant::now());
         cell.deliver(Mail::Ended { lane, started_at, outcome: Some(Box::new(outcome)) });
     }
 
     /// Measures and judges how the attempt ended.
-    fn over(mut self, outcome: Result<Done, Failure>, took: Duration) -> Over {
+    fn over(mut self, outcome: Result<Done, Failure>, ended: Instant) -> Over {
         self.reported = true;
         let predicate = self.cell.code(self.lane.task).predicate.as_deref();
         let outcome = outcome.map_err(|failure| judge(failure, predicate));
         let meter = self.cell.subject.registered.meters.task(self.lane.task);
-        meter.attempt_ended(outcome.is_ok(), took);
-        Over { started_at: self.started_at(), outcome }
+        meter.attempt_ended(outcome.is_ok(), ended - self.began);
+        Over { started_at: self.started_at(), ended, outcome }
     }
 }
 

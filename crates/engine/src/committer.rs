@@ -52,26 +52,31 @@ pub(crate) enum Reply {
     /// A run that had so many records written.
     Recorded(Arc<RunCell>, u64),
     /// Whoever else.
-    Then(Box<dyn FnOnce(Fate) + Send>),
+    Then(Box<dyn FnOnce(Fate, Thread) + Send>),
+}
+
+/// On whose thread somebody is told something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Thread {
+    /// One of the user's runtime: the user's code may begin there.
+    Users,
+    /// One that has other things to do.
+    Ours,
 }
 
 impl Reply {
-    /// Called on a thread of the user's runtime, for what follows from the answer.
-    fn answer(self, fate: Fate) {
+    fn answer(self, fate: Fate, thread: Thread) {
         match self {
             Self::Recorded(cell, records) => {
-                cell.deliver(Mail::Committed(records, fate.map(drop).map_err(Box::new)));
+                cell.hand(Mail::Committed(records, fate.map(drop).map_err(Box::new)), thread);
             }
-            Self::Then(then) => then(fate),
+            Self::Then(then) => then(fate, thread),
         }
     }
 
-    /// The same on any thread, for units that were not written.
+    /// Says that the unit was not written.
     fn refuse(self, why: Lost) {
-        match self {
-            Self::Recorded(cell, records) => cell.tell(Mail::Committed(records, Err(Box::new(why)))),
-            Self::Then(then) => then(Err(why)),
-        }
+        self.answer(Err(why), Thread::Ours);
     }
 }
 
@@ -137,7 +142,7 @@ impl Committer {
     pub(crate) async fn write(&self, run: RunId, act: Act) -> Result<Result<Written, Refusal>, Error> {
         let (sender, fate) = oneshot::channel();
         // A caller who went away does not want to know.
-        let reply = Reply::Then(Box::new(move |fate| drop(sender.send(fate))));
+        let reply = Reply::Then(Box::new(move |fate, _| drop(sender.send(fate))));
         self.submit_for_caller(Unit { run, act }, None, reply).await;
         match fate.await {
             Ok(Ok(written)) => Ok(Ok(written)),

@@ -4,7 +4,7 @@ use std::{
     fmt,
     future::Future,
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicBool, AtomicI64, Ordering},
     },
     time::Duration,
@@ -59,7 +59,7 @@ impl Inner {
 
 impl Cx {
     /// What an attempt of this run knows.
-    pub(crate) fn of(cell: &Arc<RunCell>, attempt: Attempt) -> Self {
+    pub(crate) fn of(cell: &Arc<RunCell>, attempt: Attempt, now: Instant) -> Self {
         let task = cell.task(attempt.lane.task);
         let limits = Limits {
             timeout: task.timeout,
@@ -68,11 +68,11 @@ impl Cx {
         };
         let seat = Seat::new(task.queue.as_ref().map(|queue| cell.node.slots.of(queue)));
         let link = Link { cell: Arc::clone(cell), lane: attempt.lane, seat };
-        Self::new(Origin::Run(link), attempt.number, limits)
+        Self::new(Origin::Run(link), attempt.number, limits, now)
     }
 
-    fn new(origin: Origin, attempt: u32, limits: Limits) -> Self {
-        let (stop, pulse, saved) = (StopSignal::default(), Pulse::default(), Mutex::default());
+    fn new(origin: Origin, attempt: u32, limits: Limits, now: Instant) -> Self {
+        let (stop, pulse, saved) = (StopSignal::default(), Pulse::new(now), Mutex::default());
         Self { inner: Arc::new(Inner { origin, attempt, limits, stop, pulse, saved }) }
     }
 
@@ -80,7 +80,7 @@ impl Cx {
     #[doc(hidden)]
     #[must_use]
     pub fn detached(task: &str) -> Self {
-        Self::new(Origin::Nobody(RunId::new(), task.into()), 1, Limits::default())
+        Self::new(Origin::Nobody(RunId::new(), task.into()), 1, Limits::default(), Instant::now())
     }
 
     pub(crate) fn inner(&self) -> &Inner {
@@ -281,11 +281,12 @@ impl StopSignal {
 }
 
 /// Signs of life of an attempt.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pulse {
-    /// When the attempt had its slot: waiting for one is not its own time.
-    start: OnceLock<Instant>,
-    /// Microseconds after `start`.
+    made: Instant,
+    /// When the attempt had its slot, in microseconds after `made`: waiting for one is not its own time.
+    start: AtomicI64,
+    /// Microseconds after its start.
     last_beat: AtomicI64,
     progress: AtomicI64,
     /// Microseconds spent between questions of a `defer_until`.
@@ -294,13 +295,22 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
+    fn new(now: Instant) -> Self {
+        let zero = AtomicI64::default;
+        let is_deferred = AtomicBool::new(false);
+        Self { made: now, start: zero(), last_beat: zero(), progress: zero(), deferred: zero(), is_deferred }
+    }
+
     pub(crate) fn start(&self, at: Instant) {
-        self.start.get_or_init(|| at);
+        self.start.store(self.at(at), Ordering::Relaxed);
+    }
+
+    fn at(&self, instant: Instant) -> i64 {
+        i64::try_from(instant.duration_since(self.made).as_micros()).unwrap_or(i64::MAX)
     }
 
     fn elapsed(&self) -> i64 {
-        let elapsed = self.start.get().map_or(Duration::ZERO, Instant::elapsed);
-        i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX)
+        self.at(Instant::now()) - self.start.load(Ordering::Relaxed)
     }
 
     fn beat(&self, progress: f64) {

@@ -44,8 +44,8 @@ impl<O> Run<O> {
     }
 
     /// A run whose end cannot have been missed, because the wait began before its start.
-    pub(crate) fn waited_for(client: Client, id: RunId, workflow: Arc<str>, waiter: Waiter) -> Self {
-        Self { waiter: Some(waiter), ..Self::new(client, id, workflow) }
+    pub(crate) fn waited_for(client: Client, id: RunId, workflow: Arc<str>, waiter: Option<Waiter>) -> Self {
+        Self { waiter, ..Self::new(client, id, workflow) }
     }
 
     /// The run's id.

@@ -250,7 +250,12 @@ impl Node {
     /// Whether something may begin in the name of this node: the process goes by it, and by its own clock the
     /// lease has not run out. A process that was frozen may find that out before its heart does.
     pub(crate) fn may_act(&self, holder: NodeId) -> bool {
-        let now = i64::try_from(self.boot.elapsed().as_micros()).unwrap_or(i64::MAX);
+        self.may_act_at(Instant::now(), holder)
+    }
+
+    /// The same for a caller who has just looked at the clock.
+    pub(crate) fn may_act_at(&self, now: Instant, holder: NodeId) -> bool {
+        let now = i64::try_from(now.duration_since(self.boot).as_micros()).unwrap_or(i64::MAX);
         let may = self.is(holder) && now < self.lease_end.load(Ordering::Acquire);
         if !may {
             self.hub.identity.lose(Some(holder));

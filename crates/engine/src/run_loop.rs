@@ -16,6 +16,7 @@ pub(crate) use mail::{Described, Mail};
 use tokio::{
     sync::OwnedSemaphorePermit,
     task::{AbortHandle, JoinHandle},
+    time::Instant,
 };
 use windlass_core::{Attempt, Command, Ended, Event, Failure, LaneId, Order, Run, Step, StepKind, Time};
 use windlass_store::{Act, InboxRow, StepRow, StoreError, Unit};
@@ -30,6 +31,8 @@ use crate::{
 /// One run in memory. It acts when it is told something; see [`RunCell`].
 pub(crate) struct RunLoop {
     run: Run,
+    /// When it last looked at the clock: when it was told something, or an attempt ended.
+    now: Instant,
     /// Attempts that may start.
     starts: VecDeque<Attempt>,
     outputs: Outputs,
@@ -66,6 +69,7 @@ impl RunLoop {
     pub(crate) fn new(run: Run, outputs: Outputs, saved: HashMap<Arc<str>, Slot>) -> Self {
         Self {
             run,
+            now: Instant::now(),
             starts: VecDeque::new(),
             outputs,
             saved,
@@ -98,22 +102,21 @@ impl RunLoop {
     }
 
     fn apply(&mut self, cell: &RunCell, event: Event) {
-        self.run.apply(event, cell.node.hub.clock.now());
+        self.run.apply(event, cell.node.hub.clock.at(self.now));
     }
 
     pub(super) fn take(&mut self, cell: &Arc<RunCell>, mail: Mail) {
         if self.over {
             return;
         }
+        self.now = Instant::now();
         match mail {
             Mail::Committed(records, Ok(())) => self.apply(cell, Event::Recorded(records)),
             Mail::Committed(_, Err(lost)) => self.lost(cell, &lost),
             Mail::Ended { lane, started_at, outcome } => {
-                let saved = self.attempts.remove(&lane).and_then(|live| {
-                    let saved = live.cx.inner().saved.lock().take()?;
-                    Some((live.cx.step(), saved))
-                });
-                self.saved.extend(saved);
+                if let Some(live) = self.attempts.remove(&lane) {
+                    self.keep_saved(&live.cx);
+                }
                 self.attempt_ended(cell, lane, started_at, outcome.map(|outcome| *outcome));
             }
             Mail::Begin(inbox) => self.begin(cell, inbox),
@@ -162,7 +165,8 @@ impl RunLoop {
                 // Others on this thread have waited long enough.
                 return cell.tell_later(Mail::GoOn);
             }
-            if !cell.node.may_act(cell.subject.holder) {
+            self.now = Instant::now();
+            if !cell.node.may_act_at(self.now, cell.subject.holder) {
                 return self.lost(cell, &Lost::Fenced);
             }
             while room > 0

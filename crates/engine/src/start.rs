@@ -7,7 +7,7 @@ use std::{
     mem,
     pin::Pin,
     sync::{Arc, LazyLock},
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -22,7 +22,7 @@ use windlass_store::{
 
 use crate::{
     AnyWorkflow, Client, Error, Run, Slot,
-    committer::{Fate, Lost, Reply},
+    committer::{Fate, Lost, Reply, Thread},
     metric,
     node::{Node, Registered},
     options::DEFAULT_QUEUE,
@@ -175,18 +175,18 @@ impl<O> Future for Start<O> {
     type Output = Result<Run<O>, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut starting = match mem::replace(&mut self.state, State::Over) {
-            State::Asking(client, request) => Starting::new(client, request)?,
-            State::Starting(starting) => starting,
-            State::Over => panic!("a start was polled after it was ready"),
-        };
-        match starting.poll(cx) {
-            Poll::Ready(fate) => Poll::Ready(starting.finish(fate)),
-            Poll::Pending => {
-                self.state = State::Starting(starting);
-                Poll::Pending
-            }
+        if matches!(self.state, State::Asking(..))
+            && let State::Asking(client, request) = mem::replace(&mut self.state, State::Over)
+        {
+            self.state = State::Starting(Starting::new(client, request)?);
         }
+        let State::Starting(starting) = &mut self.state else {
+            panic!("a start was polled after it was ready")
+        };
+        let fate = ready!(starting.poll(cx));
+        let finished = starting.finish(fate);
+        self.state = State::Over;
+        Poll::Ready(finished)
     }
 }
 
@@ -203,7 +203,8 @@ struct Starting {
     workflow: Arc<str>,
     registered: Option<Arc<Registered>>,
     key: Option<String>,
-    waiter: Waiter,
+    /// Taken by the handle.
+    waiter: Option<Waiter>,
     /// Set while too many others wait already.
     turn: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     fate: oneshot::Receiver<Fate>,
@@ -223,13 +224,13 @@ impl Starting {
         let input = input.map_err(input_error)?;
         let mut new = new_run(&client, &workflow, timeout, &input, &settings)?;
         let seat = client.node().zip(registered.as_ref());
-        let seat = seat.and_then(|(node, known)| Seat::take(node, known, &new));
+        let seat = seat.and_then(|(node, known)| Seat::take(node, known, run, &new));
         new.owner =
             seat.as_ref().map(|seat| Owner { claim: seat.claim, definition: seat.registered.definition });
         let holder = seat.as_ref().map(|seat| seat.holder);
         let (queue, timeout, key) = (Arc::clone(&new.queue), new.timeout, settings.key.clone());
         let subject = NewSubject { run, queue, key, input, context: object(settings.context)?, timeout };
-        let waiter = hub.waiters.register(run);
+        let waiter = Some(hub.waiters.register(run));
         let (sender, fate) = oneshot::channel();
         let reply = Reply::Then(started(client.node().cloned(), seat, subject, sender));
         let unit = Unit { run, act: Act::Start(Box::new(new)) };
@@ -261,20 +262,20 @@ impl Starting {
         }
     }
 
-    fn finish<O>(self, fate: Result<Fate, Error>) -> Result<Run<O>, Error> {
-        let Self { client, run, workflow, registered, key, waiter, .. } = self;
+    fn finish<O>(&mut self, fate: Result<Fate, Error>) -> Result<Run<O>, Error> {
+        let (client, run, workflow) = (self.client.clone(), self.run, Arc::clone(&self.workflow));
         match fate? {
             Ok(Written::Existing { run: existing }) if existing != run => {
                 Ok(Run::new(client, existing, workflow))
             }
             Ok(_) => {
-                match registered {
+                match &self.registered {
                     Some(registered) => registered.meters.started(),
                     None => metric::run_started(&workflow),
                 }
-                Ok(Run::waited_for(client, run, workflow, waiter))
+                Ok(Run::waited_for(client, run, workflow, self.waiter.take()))
             }
-            Err(Lost::Refused(refusal)) => Err(refused(run, &workflow, key, refusal)),
+            Err(Lost::Refused(refusal)) => Err(refused(run, &workflow, self.key.take(), refusal)),
             Err(Lost::Failed(error)) => Err(error.into()),
             Err(Lost::Fenced) => Err(Error::Stopped),
         }
@@ -296,8 +297,8 @@ fn started(
     seat: Option<Seat>,
     subject: NewSubject,
     sender: oneshot::Sender<Fate>,
-) -> Box<dyn FnOnce(Fate) + Send> {
-    Box::new(move |fate| {
+) -> Box<dyn FnOnce(Fate, Thread) + Send> {
+    Box::new(move |fate, thread| {
         let run = subject.run;
         let held = match (seat, &fate) {
             (Some(seat), Ok(Written::Started { at, owned: true })) => seat.occupy(subject, *at),
@@ -316,11 +317,18 @@ fn started(
             }
             _ => None,
         };
-        // First the word, then the work: the run's code may take long before it lets go of this thread. Whoever
-        // stopped waiting does not want to know.
-        drop(sender.send(fate));
-        if let Some(cell) = held {
-            cell.deliver(Mail::Begin(Vec::new()));
+        // First the word, then the work, if that is done here: the run's code may take long before it lets go of
+        // the thread. Whoever stopped waiting does not want to know.
+        let begin = || held.map(|cell| cell.hand(Mail::Begin(Vec::new()), thread));
+        match thread {
+            Thread::Users => {
+                drop(sender.send(fate));
+                begin();
+            }
+            Thread::Ours => {
+                begin();
+                drop(sender.send(fate));
+            }
         }
     })
 }
@@ -427,13 +435,13 @@ struct NewSubject {
 
 impl Seat {
     /// Takes room, if this node would run the run at once.
-    fn take(node: &Arc<Node>, registered: &Arc<Registered>, new: &NewRun) -> Option<Self> {
+    fn take(node: &Arc<Node>, registered: &Arc<Registered>, run: RunId, new: &NewRun) -> Option<Self> {
         let here = new.delay.is_none()
             && node.options.queues.contains_key(&new.queue)
             && !node.stopping.is_cancelled();
         let holder = node.id().filter(|_| here && node.reserve())?;
         let (node, registered) = (Arc::clone(node), Arc::clone(registered));
-        Some(Self { node, holder, claim: ClaimId::new(), registered, taken: false })
+        Some(Self { node, holder, claim: ClaimId::first(run), registered, taken: false })
     }
 
     /// Holds the run that has just been committed.

@@ -135,7 +135,7 @@ pub(crate) async fn of(client: &Client, image: RunImage) -> Result<RunStatus, Er
                     kind: step.kind,
                     started_at: step.started_at,
                     ended_at: step.ended_at,
-                    failure: step.detail.failure,
+                    failure: step.detail.failure.map(|failure| *failure),
                     retry_at: step.detail.retry_at,
                 });
             }

@@ -189,7 +189,7 @@ fn time_out(node: &Arc<Node>, holder: NodeId, claim: ClaimId, run: RunId, after:
 /// Gives up a run for which no run loop was made.
 fn dismiss(node: &Arc<Node>, holder: NodeId, run: RunId, act: Act, then: impl FnOnce(&Hub) + Send + 'static) {
     let node_again = Arc::clone(node);
-    let reply = Reply::Then(Box::new(move |fate: Fate| {
+    let reply = Reply::Then(Box::new(move |fate: Fate, _| {
         match fate {
             Ok(_) => then(&node_again.hub),
             Err(lost) => tracing::debug!(%run, ?lost, "the run was not ours to give up"),

@@ -141,7 +141,7 @@ impl Follower {
                 kind: step.kind,
                 started_at: step.started_at,
                 at: step.ended_at,
-                failure: step.detail.failure,
+                failure: step.detail.failure.map(|failure| *failure),
             });
             send(watcher, update).await?;
         }

@@ -22,6 +22,7 @@ use crate::{
     held::Mirror,
     job::Job,
     locks::Locks,
+    log::Log,
     options::CommitMoment,
     sheets::{Starts, is_repeat},
 };
@@ -59,6 +60,8 @@ pub(crate) struct Desk {
     pub(crate) starts: Starts,
     pub(crate) commits: u64,
     pub(crate) seen_version: i64,
+    /// `None` for a database in memory.
+    pub(crate) log: Option<Log>,
 }
 
 impl Desk {
@@ -145,6 +148,9 @@ impl Desk {
         self.look_for_others()?;
         for job in jobs {
             job.attempt(self)?;
+        }
+        if let Some(log) = &mut self.log {
+            log.make_room();
         }
         self.commits += 1;
         self.tell(CommitMoment::Before(self.commits));

@@ -38,6 +38,7 @@ mod job;
 mod key;
 mod location;
 mod locks;
+mod log;
 mod migration;
 mod mix;
 mod mount;

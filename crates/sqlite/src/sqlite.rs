@@ -30,6 +30,7 @@ use crate::{
     job::{self, Job},
     key,
     location::{Location, Where},
+    log::Log,
     node,
     open::{self, Setup},
     readers,
@@ -92,9 +93,9 @@ impl Sqlite {
         let (hints, peers) = (broadcast::Sender::new(256), Arc::new(AtomicBool::new(false)));
         let mut handles = Vec::new();
 
-        let (conn, locks, file, readers, watching) = match location.place {
+        let (conn, log, locks, file, readers, watching) = match location.place {
             Where::Memory => {
-                (open::open_memory(setup, &clock)?, None, "sqlite::memory:".to_owned(), None, None)
+                (open::open_memory(setup, &clock)?, None, None, "sqlite::memory:".to_owned(), None, None)
             }
             Where::File(path) => {
                 let opened = open::open_file(&path, setup, &clock)?;
@@ -114,7 +115,8 @@ impl Sqlite {
                 };
                 let (watching, closed) = channel();
                 handles.push(spawn("windlass-watch", move || watcher.run(&closed)));
-                (opened.conn, Some(locks), file, Some(readers), Some(watching))
+                let log = Log::of(&opened.path);
+                (opened.conn, log, Some(locks), file, Some(readers), Some(watching))
             }
         };
 
@@ -134,6 +136,7 @@ impl Sqlite {
             starts: Starts::Together,
             commits: 0,
             seen_version: 0,
+            log,
         };
         desk.learn_version().map_err(|error| open::failed(std::path::Path::new(&file), &error))?;
         let (sender, requests) = channel();

@@ -91,18 +91,23 @@ impl Turnstile {
     }
 }
 
-/// Writes the id of this process where those who wait can read it.
+/// Writes the id of this process where those who wait can read it, unless it is there: a file that does not change
+/// costs no disk anything.
 fn sign(mut lock: &File) -> io::Result<()> {
+    let id = std::process::id();
+    if signature(lock) == Some(id) {
+        return Ok(());
+    }
     lock.seek(SeekFrom::Start(0))?;
-    lock.write_all(format!("{:<12}", std::process::id()).as_bytes())
+    lock.write_all(format!("{id:<12}").as_bytes())
 }
 
 /// The process that signed last.
 fn signature(mut lock: &File) -> Option<u32> {
-    let mut text = String::new();
+    let mut text = [0; 12];
     lock.seek(SeekFrom::Start(0)).ok()?;
-    lock.take(16).read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
+    let len = lock.read(&mut text).ok()?;
+    str::from_utf8(&text[..len]).ok()?.trim().parse().ok()
 }
 
 impl Drop for Turn<'_> {

@@ -129,7 +129,7 @@ pub enum Verdict {
         /// The first task or instance that failed.
         step: String,
         /// Its last error.
-        failure: Failure,
+        failure: Box<Failure>,
         /// Others that failed too.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         also: Vec<String>,

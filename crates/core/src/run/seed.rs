@@ -193,7 +193,7 @@ impl Run {
             // A `for_each` that was skipped has no instances.
             (Lanes::Many(_), None) if step.kind == StepKind::Skipped => {
                 task.outcome = Some(StepKind::Skipped);
-                task.skip = step.detail.skipped.clone();
+                task.skip = step.detail.skipped.as_deref().cloned();
                 task.ended_at = Some(step.ended_at);
                 return Ok(());
             }

@@ -174,7 +174,7 @@ fn a_run_that_fails_names_every_task_that_failed_and_the_first_ones_error() {
     world.fail("a");
     world.complete("c");
     let Verdict::Failed { step, failure, also } = world.verdict() else { panic!("two failed") };
-    assert_eq!((step.as_str(), failure), ("b", &Failure::new("b broke")));
+    assert_eq!((step.as_str(), &**failure), ("b", &Failure::new("b broke")));
     assert_eq!(*also, ["a"]);
     assert_eq!(world.run.outcome(world.task("a")), Some(StepKind::Failed));
 }

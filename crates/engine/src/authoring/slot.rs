@@ -4,12 +4,13 @@ use std::{
     any::{Any, type_name},
     cell::Cell,
     fmt,
-    sync::{Arc, OnceLock},
+    sync::Arc,
 };
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
+use smallvec::SmallVec;
 use windlass_core::Failure;
 
 use super::finite;
@@ -27,10 +28,10 @@ pub struct Slot {
 
 struct Inner {
     bytes: Bytes,
-    /// The value as the type that it was made from, or that was first asked for: nearly always the only one.
-    typed: OnceLock<Typed>,
-    /// The value as other types.
-    others: Mutex<Vec<Typed>>,
+    /// The value that it was made from.
+    made: Option<Typed>,
+    /// The value as the types that were asked for: nearly always none or one.
+    decoded: Mutex<SmallVec<[Typed; 1]>>,
 }
 
 type Typed = Arc<dyn Any + Send + Sync>;
@@ -47,15 +48,19 @@ impl Slot {
         if bytes.windows(4).any(|window| window == b"null") {
             finite::check(&value).map_err(|error| Failure::encode(what(), error))?;
         }
-        let typed =
-            if cfg!(debug_assertions) { OnceLock::new() } else { OnceLock::from(Arc::new(value) as Typed) };
-        Ok(Self { inner: Arc::new(Inner { bytes, typed, others: Mutex::default() }) })
+        // What has no content is as quickly made as kept.
+        let keep = !cfg!(debug_assertions) && size_of::<T>() > 0;
+        Ok(Self::from_parts(bytes, keep.then(|| Arc::new(value) as Typed)))
     }
 
     /// A value that is already JSON.
     #[must_use]
     pub fn from_bytes(bytes: Bytes) -> Self {
-        Self { inner: Arc::new(Inner { bytes, typed: OnceLock::new(), others: Mutex::default() }) }
+        Self::from_parts(bytes, None)
+    }
+
+    fn from_parts(bytes: Bytes, made: Option<Typed>) -> Self {
+        Self { inner: Arc::new(Inner { bytes, made, decoded: Mutex::default() }) }
     }
 
     /// The value as JSON.
@@ -74,20 +79,17 @@ impl Slot {
             return Ok(known);
         }
         let value: Arc<T> = Arc::new(self.decode()?);
-        if self.inner.typed.set(Arc::clone(&value) as Typed).is_err() {
-            self.inner.others.lock().push(Arc::clone(&value) as Typed);
-        }
+        self.inner.decoded.lock().push(Arc::clone(&value) as Typed);
         Ok(value)
     }
 
     fn known<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        let typed = self.inner.typed.get()?;
-        if (**typed).is::<T>() {
-            return Arc::clone(typed).downcast().ok();
-        }
-        let others = self.inner.others.lock();
-        let known = others.iter().find(|value| (***value).is::<T>())?;
-        Arc::clone(known).downcast().ok()
+        let is_it = |value: &&Typed| (***value).is::<T>();
+        let known = match self.inner.made.as_ref().filter(is_it) {
+            Some(made) => Arc::clone(made),
+            None => Arc::clone(self.inner.decoded.lock().iter().find(is_it)?),
+        };
+        known.downcast().ok()
     }
 
     /// The value, decoded anew.

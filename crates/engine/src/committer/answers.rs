@@ -13,7 +13,11 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use windlass_store::{Refusal, Unit, Written};
 
-use super::{Lost, queue::Replier};
+use super::{Lost, Thread, queue::Replier};
+
+/// So few answers are handed on by the thread that has them, and wake whom they are for: a thread that only passes
+/// them on would have to be woken first.
+const FEW: usize = 4;
 
 /// The answers to a batch, on their way to those who wait for them.
 ///
@@ -41,6 +45,12 @@ impl Answers {
         answers: Vec<Result<Written, Refusal>>,
         units: Vec<Unit>,
     ) {
+        if repliers.len() <= FEW {
+            for (replier, answer) in repliers.into_iter().zip(answers) {
+                replier.reply.answer(answer.map_err(Lost::Refused), Thread::Ours);
+            }
+            return;
+        }
         let left = Left { answers: repliers.into_iter().zip(answers), units: units.into_iter() };
         let (left, takers) = (Mutex::new(left), AtomicUsize::new(0));
         Arc::new(Self { left, takers, user: user.clone() }).call_taker();
@@ -64,7 +74,7 @@ impl Answers {
                 Arc::clone(&self).call_taker();
                 is_first = false;
             }
-            replier.reply.answer(answer.map_err(Lost::Refused));
+            replier.reply.answer(answer.map_err(Lost::Refused), Thread::Users);
             drop(unit);
         }
     }

@@ -12,6 +12,7 @@ use windlass_core::{ClaimId, NodeId, RunId, Task, TaskIx};
 use super::{Mail, RunLoop};
 use crate::{
     Slot, TaskCode,
+    committer::Thread,
     node::{Node, Registered},
 };
 
@@ -81,6 +82,14 @@ impl RunCell {
         if let Some(mail) = self.leave(mail) {
             let cell = Arc::clone(self);
             self.node.user.spawn(async move { cell.hear(mail) });
+        }
+    }
+
+    /// Tells the run something on a thread of this kind.
+    pub(crate) fn hand(self: &Arc<Self>, mail: Mail, thread: Thread) {
+        match thread {
+            Thread::Users => self.deliver(mail),
+            Thread::Ours => self.tell(mail),
         }
     }
 

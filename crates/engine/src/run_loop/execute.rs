@@ -13,19 +13,28 @@ use crate::{
 impl RunLoop {
     pub(super) fn start(&mut self, cell: &Arc<RunCell>, attempt: Attempt) {
         let lane = attempt.lane;
-        let cx = Cx::of(cell, attempt);
+        let cx = Cx::of(cell, attempt, self.now);
         if !self.saved.is_empty() {
             *cx.inner().saved.lock() = self.saved.get(&cx.step()).cloned();
         }
         let call = self.call(cell, lane, cx.clone());
-        match attempt::begin(cell, lane, &cx, call) {
-            Begun::Over(Over { started_at, outcome }) => {
+        match attempt::begin(cell, lane, &cx, call, self.now) {
+            Begun::Over(Over { started_at, ended, outcome }) => {
+                self.now = ended;
+                self.keep_saved(&cx);
                 self.attempt_ended(cell, lane, started_at, Some(outcome));
             }
             Begun::Waiting(task) => {
                 let is_blocking = matches!(cell.code(lane.task).run, Code::Blocking(_));
                 self.attempts.insert(lane, Live { cx, task, is_blocking });
             }
+        }
+    }
+
+    /// Keeps what an attempt saved for the next one.
+    pub(super) fn keep_saved(&mut self, cx: &Cx) {
+        if let Some(saved) = cx.inner().saved.lock().take() {
+            self.saved.insert(cx.step(), saved);
         }
     }
 
@@ -73,8 +82,8 @@ impl RunLoop {
         if let Some(at) = self.starts.iter().position(|attempt| attempt.lane == lane) {
             // It has not begun, so there is nothing to stop.
             self.starts.remove(at);
-            let now = cell.node.hub.clock.now();
-            self.run.apply(Event::Ended { lane, started_at: now, ended: Ended::Cut, dice: 0.0 }, now);
+            let started_at = cell.node.hub.clock.at(self.now);
+            self.apply(cell, Event::Ended { lane, started_at, ended: Ended::Cut, dice: 0.0 });
         }
         let Some(live) = self.attempts.get(&lane) else { return };
         live.cx.inner().stop.set();

@@ -34,7 +34,7 @@ impl RunLoop {
         let end = NewEnd { state, output: output.clone(), failure: failure.clone() };
         let act = Act::End { claim: cell.subject.claim, steps, end };
         let leaving = Arc::clone(cell);
-        let reply = move |fate| {
+        let reply = move |fate, _| {
             // First the room, then the word: whoever waits for this end may start the next run at once.
             leaving.release();
             let (node, run) = (&leaving.node, leaving.subject.run);
@@ -107,7 +107,7 @@ impl RunLoop {
     fn give_up(&mut self, cell: &Arc<RunCell>, act: Act, until: Option<Time>) {
         self.over = true;
         let leaving = Arc::clone(cell);
-        let reply = move |fate| {
+        let reply = move |fate, _| {
             let run = leaving.subject.run;
             if let Err(Lost::Refused(why)) = &fate {
                 tracing::debug!(%run, %why, "the run was not ours to give up");
