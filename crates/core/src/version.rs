@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use hmac_sha256::Hash;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use crate::{Backoff, Definition, Durability, Merge, OnFailure, Retry, RetryOn, Rule, Task};
 
@@ -11,8 +11,8 @@ use crate::{Backoff, Definition, Durability, Merge, OnFailure, Retry, RetryOn, R
 ///
 /// Every part is preceded by its length, so that the border between two parts counts: `ab` and `c` differ from
 /// `a` and `bc`. The result depends on nothing but the parts: not on the compiler, the platform or the process.
-#[derive(Clone, Debug, Default)]
-pub struct Fingerprint(Sha256);
+#[derive(Clone, Default)]
+pub struct Fingerprint(Hash);
 
 impl Fingerprint {
     /// A fingerprint of nothing yet.

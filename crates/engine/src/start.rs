@@ -11,9 +11,9 @@ use std::{
     time::Duration,
 };
 
+use hmac_sha256::Hash;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 use tokio::{sync::oneshot, task::JoinHandle, time::Sleep};
 use windlass_core::{ClaimId, Failure, NodeId, RunId, Seed, Time, nearest};
 use windlass_store::{
@@ -410,7 +410,7 @@ fn object(context: Option<Value>) -> Result<Map<String, Value>, Error> {
 
 fn digest(json: &[u8]) -> [u8; 16] {
     let mut digest = [0; 16];
-    digest.copy_from_slice(&Sha256::digest(json)[..16]);
+    digest.copy_from_slice(&Hash::hash(json)[..16]);
     digest
 }
 

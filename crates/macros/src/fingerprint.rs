@@ -4,15 +4,15 @@
 //! and the invisible groups that `macro_rules!` leaves behind are not seen. Nothing depends on spans, on
 //! spacing, or on the version of the compiler.
 
+use hmac_sha256::Hash;
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
-use sha2::{Digest, Sha256};
 
 /// Attributes that say nothing about what a function does.
 const SILENT: [&str; 8] = ["doc", "allow", "expect", "warn", "deny", "forbid", "must_use", "inline"];
 
 /// The fingerprint of these tokens: sixteen hexadecimal digits.
 pub(crate) fn of(tokens: TokenStream) -> String {
-    let mut hash = Sha256::new();
+    let mut hash = Hash::new();
     walk(tokens, Trailing::Keep, &mut hash);
     hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
@@ -24,7 +24,7 @@ enum Trailing {
     Drop,
 }
 
-fn walk(tokens: TokenStream, trailing: Trailing, hash: &mut Sha256) {
+fn walk(tokens: TokenStream, trailing: Trailing, hash: &mut Hash) {
     let mut tokens = flatten(tokens);
     strip_silent_attributes(&mut tokens);
     if trailing == Trailing::Drop && is_comma(tokens.last()) {
@@ -46,7 +46,7 @@ fn walk(tokens: TokenStream, trailing: Trailing, hash: &mut Sha256) {
 }
 
 /// Length first, so that no two lists of pieces run together.
-fn piece(hash: &mut Sha256, piece: &str) {
+fn piece(hash: &mut Hash, piece: &str) {
     hash.update((piece.len() as u64).to_le_bytes());
     hash.update(piece.as_bytes());
 }

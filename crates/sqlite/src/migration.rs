@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use hmac_sha256::Hash;
 use rusqlite::{Connection, params};
-use sha2::{Digest, Sha256};
 
 use crate::{OpenError, clock::Clock, open::failed};
 
@@ -36,7 +36,7 @@ pub(crate) fn known() -> u32 {
 impl Migration {
     /// A digest of what it does.
     fn checksum(&self) -> String {
-        let digest = Sha256::digest(self.sql.replace("\r\n", "\n").as_bytes());
+        let digest = Hash::hash(self.sql.replace("\r\n", "\n").as_bytes());
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
