@@ -232,7 +232,8 @@ impl Starting {
         let subject = NewSubject { run, queue, key, input, context: object(settings.context)?, timeout };
         let waiter = Some(hub.waiters.register(run));
         let (sender, fate) = oneshot::channel();
-        let reply = Reply::Then(started(client.node().cloned(), seat, subject, sender));
+        let claimer = if seat.is_none() { client.node().cloned() } else { None };
+        let reply = Reply::Then(started(claimer, seat, subject, sender));
         let unit = Unit { run, act: Act::Start(Box::new(new)) };
         let turn = if hub.committer.try_turn() {
             hub.committer.submit_in_turn(unit, holder, reply);
@@ -293,7 +294,7 @@ fn refused(run: RunId, workflow: &str, key: Option<String>, refusal: Refusal) ->
 
 /// What follows from the answer to a start.
 fn started(
-    local: Option<Arc<Node>>,
+    claimer: Option<Arc<Node>>,
     seat: Option<Seat>,
     subject: NewSubject,
     sender: oneshot::Sender<Fate>,
@@ -309,8 +310,9 @@ fn started(
             }
             // Not ours to run directly: whatever room was reserved is given back.
             (seat, Ok(Written::Started { .. })) => {
+                let node = seat.as_ref().map(|seat| Arc::clone(&seat.node)).or(claimer);
                 drop(seat);
-                if let Some(node) = local {
+                if let Some(node) = node {
                     node.claim.notify_one();
                 }
                 None

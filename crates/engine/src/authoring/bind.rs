@@ -5,7 +5,7 @@ use std::{any::type_name, sync::Arc};
 use serde::{Serialize, de::DeserializeOwned};
 use windlass_core::{Changes, Failure};
 
-use super::{Body, Call, Dependency, Done, Outcome, Res, Slot, element::Elements};
+use super::{Body, Call, Dependency, Done, Outcome, Res, Resources, Slot, element::Elements};
 
 /// The run's input.
 pub fn input<T: DeserializeOwned + Send + Sync + 'static>(call: &Call) -> Result<Arc<T>, Failure> {
@@ -82,7 +82,7 @@ pub fn element<'a, T: Elements>(list: &'a T, call: &Call) -> Result<&'a T::Eleme
 
 /// A resource that the engine was given.
 pub fn resource<T: Send + Sync + 'static>(call: &Call) -> Result<Res<T>, Failure> {
-    call.resources.get().ok_or_else(|| {
+    call.resources().and_then(Resources::get).ok_or_else(|| {
         Failure::permanent(format!("the engine was not given a resource of type `{}`", type_name::<T>()))
     })
 }

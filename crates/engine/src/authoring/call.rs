@@ -17,7 +17,8 @@ pub struct Call {
     /// Set in a `for_each`.
     pub(crate) item: Option<Item>,
     pub(crate) context: Context,
-    pub(crate) resources: Arc<Resources>,
+    /// What stands for the engine's resources, in a call without an engine.
+    pub(crate) detached: Option<Arc<Resources>>,
     pub(crate) cx: Cx,
 }
 
@@ -72,7 +73,7 @@ impl Call {
             dependencies: Vec::new(),
             item: None,
             context: Context::default(),
-            resources: Arc::default(),
+            detached: None,
             cx: Cx::detached(task),
         }
     }
@@ -101,8 +102,13 @@ impl Call {
     /// The same call with these resources.
     #[must_use]
     pub fn with_resources(mut self, resources: Resources) -> Self {
-        self.resources = Arc::new(resources);
+        self.detached = Some(Arc::new(resources));
         self
+    }
+
+    pub(crate) fn resources(&self) -> Option<&Resources> {
+        let engines = || Some(&*self.cx.inner().link()?.cell.node.resources);
+        self.detached.as_deref().or_else(engines)
     }
 
     /// What the attempt knows about itself.

@@ -50,7 +50,7 @@ impl RunLoop {
             dependencies,
             item,
             context: Context::new(self.run.context_for(lane.task)),
-            resources: Arc::clone(&cell.node.resources),
+            detached: None,
             cx,
         }
     }
