@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 use windlass_core::{ClaimId, NodeId};
 use windlass_store::{Claim, Claimed, RunImage, StoreError};
 
@@ -25,6 +25,14 @@ pub(crate) struct Claimer {
     unanswered: Option<ClaimId>,
 }
 
+/// Why a claimer stops claiming for now.
+enum Drained {
+    /// There is nothing more to take.
+    Empty,
+    /// There is no room.
+    Full,
+}
+
 impl Claimer {
     pub(crate) fn new(node: Arc<Node>) -> Self {
         Self { node, unanswered: None }
@@ -32,21 +40,27 @@ impl Claimer {
 
     pub(crate) async fn run(mut self) {
         let node = Arc::clone(&self.node);
+        let mut poll = Instant::now() + node.options.poll;
         loop {
             let woken = node.claim.notified();
-            let poll = Instant::now() + node.options.poll;
-            match self.drain().await {
-                Ok(()) => {}
+            let now = Instant::now();
+            // Programs of two versions may run side by side, and the newer one block what the older one can continue.
+            let free_own = now >= poll;
+            if free_own {
+                poll = now + node.options.poll;
+            }
+            let next = match self.drain(free_own).await {
+                Ok(Drained::Empty) => poll.min(node.hub.clock.instant(node.next_due())),
+                // Whatever is due has to wait for room, and whoever gives it back calls.
+                Ok(Drained::Full) => poll,
                 Err(error) => {
                     tracing::warn!(%error, "claiming failed; trying again");
-                    sleep(Duration::from_millis(200)).await;
-                    node.claim.notify_one();
+                    now + Duration::from_millis(200)
                 }
-            }
-            let due = node.next_due();
+            };
             tokio::select! {
                 () = woken => {}
-                () = sleep_until(poll.min(node.hub.clock.instant(due))) => {}
+                () = sleep_until(next) => {}
                 () = node.stopping.cancelled() => return,
                 () = node.hub.closed.cancelled() => return,
             }
@@ -54,24 +68,24 @@ impl Claimer {
     }
 
     /// Claims until there is no room or nothing left.
-    async fn drain(&mut self) -> Result<(), Error> {
+    async fn drain(&mut self, free_own: bool) -> Result<Drained, Error> {
         loop {
             let node = Arc::clone(&self.node);
-            let Some(id) = node.id() else { return Ok(()) };
-            if node.stopping.is_cancelled() {
-                return Ok(());
-            }
+            // Without a name there is no room either, until the next one calls.
+            let Some(id) = node.id().filter(|_| !node.stopping.is_cancelled()) else {
+                return Ok(Drained::Full);
+            };
             let room = node.room_for_claim().min(PORTION);
             if room == 0 {
-                return Ok(());
+                return Ok(Drained::Full);
             }
-            match self.claim(id, room).await {
+            match self.claim(id, room, free_own).await {
                 Ok(more) if more => {}
-                Ok(_) => return Ok(()),
+                Ok(_) => return Ok(Drained::Empty),
                 Err(StoreError::Fenced) => {
                     node.hub.identity.lose(Some(id));
                     self.unanswered = None;
-                    return Ok(());
+                    return Ok(Drained::Full);
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -79,7 +93,7 @@ impl Claimer {
     }
 
     /// One claim. Answers whether there is more.
-    async fn claim(&mut self, id: NodeId, room: usize) -> Result<bool, StoreError> {
+    async fn claim(&mut self, id: NodeId, room: usize, free_own: bool) -> Result<bool, StoreError> {
         let node = &self.node;
         let claim = self.unanswered.unwrap_or_else(ClaimId::new);
         self.unanswered = Some(claim);
@@ -95,6 +109,7 @@ impl Claimer {
                 .map(|(name, known)| (Arc::clone(name), known.definition))
                 .collect(),
             bytes: BYTES,
+            free_own,
         };
         let Claimed { now, runs, next_due, more } = node.hub.store.claim(request).await?;
         self.unanswered = None;

@@ -39,6 +39,7 @@ pub(crate) fn claim(desk: &mut Desk, request: &Claim) -> Result<Claimed, Fault> 
     let now = desk.clock.now();
     let due = waiting::due(&desk.book.conn, now, DUE_AT_ONCE)?;
     wake(&desk.book.conn, &due)?;
+    let freed = if request.free_own { free_own(&mut desk.book, &request.workflows)? } else { 0 };
 
     let mut taking = Taking::new(&mut desk.book, request)?;
     let held = mirror.of_claim(request.claim);
@@ -54,10 +55,24 @@ pub(crate) fn claim(desk: &mut Desk, request: &Claim) -> Result<Claimed, Fault> 
     let next_due = waiting::next_due(&desk.book.conn)?;
     mirror.write(&desk.book.conn)?;
     desk.mirrors.insert(request.node, mirror);
-    if !due.is_empty() {
+    if !due.is_empty() || freed > 0 {
         desk.stir(Some(request.node));
     }
     Ok(Claimed { now, runs, next_due, more })
+}
+
+/// Makes the runs ready that are recorded under these very versions and were blocked by others. Answers how many.
+fn free_own(book: &mut Book, workflows: &[(Arc<str>, DefinitionId)]) -> rusqlite::Result<usize> {
+    let Book { conn, names } = book;
+    let mut count = 0;
+    for (workflow, version) in workflows {
+        let Some(workflow) = names.find(conn, workflow)? else { continue };
+        let mut own = waiting::blocked(conn, workflow, *version)?;
+        own.retain(|run| run.carried.definition == Some(version.0));
+        wake(conn, &own)?;
+        count += own.len();
+    }
+    Ok(count)
 }
 
 /// Makes the runs ready that were blocked by other versions than these.

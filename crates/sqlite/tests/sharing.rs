@@ -118,6 +118,7 @@ impl Party {
             queues: vec![(Arc::from("default"), room)],
             workflows: vec![(Arc::from("etl"), self.definition)],
             bytes: 1 << 20,
+            free_own: false,
         };
         let claimed = self.store.claim(request).await.unwrap();
         claimed.runs.iter().map(|image| image.run.id).collect()

@@ -173,6 +173,9 @@ pub struct Claim {
     /// Stop taking runs when their payloads reach about this many bytes. The run that reaches it is the
     /// last, so one is always taken.
     pub bytes: usize,
+    /// Whether to make ready, before anything is taken, every run of these workflows that is recorded under the very
+    /// version given, and was blocked by another or by none that is known.
+    pub free_own: bool,
 }
 
 /// The answer to a claim.

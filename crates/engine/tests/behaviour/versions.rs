@@ -54,6 +54,29 @@ async fn a_run_whose_recorded_task_is_gone_is_blocked_and_unblocks_by_itself(lab
 }
 
 #[windlass::test]
+async fn a_run_that_a_newer_process_cannot_continue_goes_on_in_an_older_one_that_is_still_there(
+    lab: Lab,
+) -> Result<()> {
+    let old = graph(&[("a", &[]), ("b", &["a"])]);
+    let first = lab.engine().workflow(old.clone()).launch().await?;
+    // The second process of the old version has room for one run, and is busy with it.
+    let second = lab.engine().workflow(old.clone()).max_runs(1).launch().await?;
+    let busy = second.start(old.clone(), serde_json::Value::Null).await?;
+    let id = first.start(old.clone(), serde_json::Value::Null).await?.id();
+    lab.advance(Duration::from_secs(12)).await;
+    let new = graph(&[("x", &[]), ("b", &["x"])]);
+    let newer = lab.engine().workflow(new.clone()).launch().await?;
+    lab.crash(&first);
+    lab.advance(Duration::from_secs(1)).await;
+    let state = newer.run(&new, id).status().await?.state;
+    assert_eq!(state, RunState::Blocked, "the newer process took it, and cannot continue it");
+    busy.await?;
+    second.run(&old, id).await?;
+    assert_eq!(lab.attempts("a"), 2, "once for each of the two runs");
+    Ok(())
+}
+
+#[windlass::test]
 async fn a_run_whose_recorded_task_waits_for_other_tasks_now_is_blocked(lab: Lab) -> Result<()> {
     let old = graph(&[("a", &[]), ("z", &[]), ("b", &["a"])]);
     let engine = lab.engine().workflow(old.clone()).launch().await?;

@@ -128,6 +128,31 @@ async fn a_delayed_run_begins_when_it_is_due_and_not_before(lab: Lab) -> Result<
 }
 
 #[windlass::test]
+async fn a_node_without_room_waits_for_room_and_not_for_what_is_due(lab: Lab) -> Result<()> {
+    #[workflow]
+    mod nap {
+        use super::*;
+
+        #[task]
+        pub async fn sleep(input: u64) -> Result<()> {
+            tokio::time::sleep(Duration::from_secs(input)).await;
+            Ok(())
+        }
+    }
+    let engine = lab.engine().max_runs(1).workflow(nap::workflow()).launch().await?;
+    let long = engine.start(nap::workflow(), 3600).await?;
+    let due = engine.start(nap::workflow(), 1).delay(Duration::from_secs(1)).await?;
+    // Asking again and again would never let the time pass.
+    lab.advance(Duration::from_secs(60)).await;
+    assert_eq!(due.status().await?.state, windlass::RunState::Pending);
+    long.await?;
+    let ended = lab.now();
+    due.await?;
+    assert!(lab.now().since(ended) < Duration::from_secs(2), "the next one begins as soon as there is room");
+    Ok(())
+}
+
+#[windlass::test]
 async fn the_same_key_gives_the_same_run_and_another_input_is_an_error(lab: Lab) -> Result<()> {
     #[workflow]
     mod echo {

@@ -14,6 +14,9 @@ impl State {
         for run in self.open_where(|kept| kept.wait().is_some_and(|wait| wait.is_due(now))) {
             self.make_ready(run);
         }
+        if request.free_own {
+            self.free_own(&request.workflows);
+        }
 
         let held = (request.node, request.claim);
         let mut taken = self.open_where(|kept| kept.holder() == Some(held));
@@ -28,6 +31,20 @@ impl State {
             next_due: self.open.iter().filter_map(|run| self.runs[run].wait()?.until).min(),
             more: request.room > 0 && !self.claimable(request).is_empty(),
         })
+    }
+
+    fn free_own(&mut self, workflows: &[(Arc<str>, DefinitionId)]) {
+        let own = self.open_where(|kept| {
+            kept.wait().is_some_and(|wait| {
+                let is_own = |(workflow, version): &(Arc<str>, DefinitionId)| {
+                    *workflow == kept.image.run.workflow
+                        && kept.image.standing.definition == Some(*version)
+                        && wait.blocked_by != Some(*version)
+                };
+                wait.state == RunState::Blocked && workflows.iter().any(is_own)
+            })
+        });
+        own.into_iter().for_each(|run| self.make_ready(run));
     }
 
     pub(super) fn unblock(

@@ -76,6 +76,7 @@ fn held(memory: &Memory) -> (NodeId, ClaimId, RunId) {
         queues: vec![("default".into(), 1)],
         workflows: vec![("etl".into(), definition)],
         bytes: 1,
+        free_own: false,
     };
     let claim = request.claim;
     assert_eq!(done(memory.claim(request)).runs.len(), 1);

@@ -250,6 +250,28 @@ pub(super) async fn a_blocked_run_is_freed_by_another_version<F: Fixture>(fixtur
     assert_eq!(ready(runs).await, [true, true, true, false]);
 }
 
+pub(super) async fn a_claim_may_free_the_blocked_runs_of_its_own_versions<F: Fixture>(fixture: F) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    let held = scene.held_by(node).await;
+    let own = scene.image(held.run).await.standing.definition.unwrap();
+    let other = scene.define("etl", "another").await;
+    let block = |blocked_by| Wait { state: RunState::Blocked, blocked_by, ..wait_for(&["cancel"]) };
+    scene.done(node, held.run, park(held.claim, block(Some(other)))).await;
+    let ask = async |version, free_own| {
+        let request =
+            Claim { workflows: vec![("etl".into(), version)], free_own, ..scene.request(node).await };
+        let claim = request.claim;
+        (ids(&scene.claim(request).await), claim)
+    };
+    assert_eq!(ask(own, false).await.0, [], "nobody asked for it");
+    assert_eq!(ask(other, true).await.0, [], "it is recorded under another version");
+    let (taken, claim) = ask(own, true).await;
+    assert_eq!(taken, [held.run]);
+    scene.done(node, held.run, park(claim, block(Some(own)))).await;
+    assert_eq!(ask(own, true).await.0, [], "this very version could not continue it");
+}
+
 pub(super) async fn a_version_keeps_its_number_and_its_first_body<F: Fixture>(fixture: F) {
     let scene = Scene::new(fixture);
     let define = |workflow: &str, version: &str, body: &str| {

@@ -103,6 +103,7 @@ impl World {
             workflows: self.some_versions(dice),
             // Anything between would depend on how a store counts.
             bytes: dice.one([usize::MAX, usize::MAX, 0]),
+            free_own: dice.chance(30),
         })
     }
 
