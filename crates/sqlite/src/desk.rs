@@ -1,7 +1,7 @@
 //! The thread that writes.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io,
     sync::{
         Arc,
@@ -45,6 +45,8 @@ pub(crate) struct Desk {
     pub(crate) clock: Clock,
     /// What is known about the runs of the nodes that act through this handle.
     pub(crate) mirrors: HashMap<NodeId, Mirror>,
+    /// The nodes that act through this handle, also those of which nothing is known just now.
+    pub(crate) nodes: HashSet<NodeId>,
     /// Tells this handle from every other that has the file open.
     pub(crate) handle: i64,
     /// Nodes that are gone once the transaction is committed.
@@ -86,7 +88,7 @@ impl Desk {
     /// Notes that something happened that others may wait for. The one node of a handle knows what it does;
     /// anybody else on the same handle is told.
     pub(crate) fn stir(&mut self, by: Option<NodeId>) {
-        self.stirred |= by.is_none_or(|node| self.mirrors.keys().any(|other| *other != node));
+        self.stirred |= by.is_none_or(|node| self.nodes.iter().any(|other| *other != node));
     }
 
     /// Takes the lock that proves the life of a node of this process.
@@ -168,6 +170,7 @@ impl Desk {
     /// What is left to do when a transaction is committed.
     fn tidy(&mut self) {
         for node in std::mem::take(&mut self.let_go) {
+            self.nodes.remove(&node);
             let Some(locks) = &self.locks else { continue };
             if let Err(error) = locks.let_go(node) {
                 tracing::warn!(file = self.file, %node, %error, "the lock of a node that is gone was not removed");

@@ -2,13 +2,15 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{Seek, SeekFrom, Write},
+    io::{self, Read, Seek, SeekFrom, Write},
     path::Path,
 };
 
 /// How much room is made at least, and at most: as much as the log holds when its pages are moved to the database.
 const LEAST: u64 = 64 << 10;
 const MOST: u64 = 16 << 20;
+/// More than one frame: so much of the log has something in it wherever there are frames.
+const TAIL: u64 = 8 << 10;
 
 /// The write-ahead log, as a file that grows.
 ///
@@ -30,7 +32,7 @@ impl Log {
         let mut path = database.as_os_str().to_owned();
         path.push("-wal");
         // What is written goes behind whatever is there at that moment.
-        let mut file = OpenOptions::new().append(true).open(&path).ok()?;
+        let mut file = OpenOptions::new().read(true).append(true).open(&path).ok()?;
         let len = file.seek(SeekFrom::End(0)).ok()?;
         Some(Self { file, len })
     }
@@ -38,8 +40,8 @@ impl Log {
     /// Makes room if the last commits needed some. Called by whoever has the right to write, and only then.
     pub(crate) fn make_room(&mut self) {
         let Ok(len) = self.file.seek(SeekFrom::End(0)) else { return };
-        if len > self.len && len < MOST {
-            let room = len.clamp(LEAST, MOST - len);
+        if len > self.len && len < MOST && !self.has_room(len).unwrap_or(true) {
+            let room = len.max(LEAST).min(MOST - len);
             // Without room the log grows as it would have, or says what is wrong with the disk.
             if self.file.write_all(&vec![0; room as usize]).is_err() {
                 tracing::debug!("there is no room to be made in the write-ahead log");
@@ -48,6 +50,15 @@ impl Log {
         } else {
             self.len = len;
         }
+    }
+
+    /// Whether the log was made longer by somebody else who made room in it, and not by frames.
+    fn has_room(&mut self, len: u64) -> io::Result<bool> {
+        let mut tail = [0; TAIL as usize];
+        let tail = &mut tail[..len.min(TAIL) as usize];
+        self.file.seek(SeekFrom::Start(len.saturating_sub(TAIL)))?;
+        self.file.read_exact(tail)?;
+        Ok(tail.iter().all(|byte| *byte == 0))
     }
 }
 

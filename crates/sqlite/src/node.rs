@@ -40,9 +40,11 @@ pub(crate) fn fence(desk: &mut Desk, node: NodeId) -> Result<Mirror, Fault> {
             Err(StoreError::Fenced.into())
         }
         Some((no, false, handle)) if handle == desk.handle => {
+            desk.nodes.insert(node);
             Ok(known.map_or_else(|| Mirror::read(conn, no), Ok)?)
         }
         Some((no, false, _)) => {
+            desk.nodes.insert(node);
             conn.prepare_cached(ADOPT)?.execute([no, desk.handle])?;
             Ok(Mirror::read(conn, no)?)
         }
@@ -91,6 +93,9 @@ pub(crate) fn join(desk: &mut Desk, new: &NewNode) -> Result<Joined, Fault> {
         |row| row.get(0),
     )?;
     desk.mirrors.insert(new.id, Mirror::empty(no));
+    desk.nodes.insert(new.id);
+    // It may have been refused, or have left, earlier in the same transaction.
+    desk.let_go.retain(|gone| *gone != new.id);
     Ok(Joined { now, fenced })
 }
 
@@ -100,10 +105,15 @@ pub(crate) fn heartbeat(desk: &mut Desk, node: NodeId, running: u32) -> Result<H
     let now = desk.clock.now();
     let conn = &desk.book.conn;
     conn.prepare_cached(BEAT)?.execute(params![no, now.0, running])?;
+    let inbox = inbox::of_node(conn, node)?;
     let mut others = all(conn)?;
+    // A process that died before its node was known, or just after the node had left, leaves a lock for which
+    // nobody asks, and of which the watchers would tell for ever.
+    let left = desk.locks.as_ref().and_then(|locks| locks.gone().ok()).unwrap_or_default();
+    desk.let_go.extend(left.into_iter().filter(|left| others.iter().all(|row| row.id != *left)));
     others.retain(|row| row.id != node);
     let gone = others.iter().filter(|row| !row.dead && desk.is_gone(row.id)).map(|row| row.id).collect();
-    Ok(Heartbeat { now, others, gone, inbox: inbox::of_node(conn, node)? })
+    Ok(Heartbeat { now, others, gone, inbox })
 }
 
 /// Removes a node. What it holds becomes ready.

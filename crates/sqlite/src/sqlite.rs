@@ -56,7 +56,9 @@ struct Threads {
     desk: Sender<Box<dyn Job<Desk>>>,
     /// `None` for a database in memory: only its writer can see it.
     readers: Option<Sender<Box<dyn Job<Book>>>>,
+    /// All but the one that writes.
     handles: Vec<JoinHandle<()>>,
+    writer: JoinHandle<()>,
     _watching: Option<Sender<()>>,
 }
 
@@ -124,6 +126,7 @@ impl Sqlite {
             book: Book::new(conn),
             clock: clock.clone(),
             mirrors: std::collections::HashMap::new(),
+            nodes: std::collections::HashSet::new(),
             // Two handles that take the same number are one chance in 2^63.
             handle: RandomState::new().hash_one(std::process::id()).cast_signed() | 1,
             let_go: Vec::new(),
@@ -140,8 +143,8 @@ impl Sqlite {
         };
         desk.learn_version().map_err(|error| open::failed(std::path::Path::new(&file), &error))?;
         let (sender, requests) = channel();
-        handles.push(spawn("windlass-write", move || desk.run(&requests)));
-        let threads = Threads { desk: sender, readers, handles, _watching: watching };
+        let writer = spawn("windlass-write", move || desk.run(&requests));
+        let threads = Threads { desk: sender, readers, handles, writer, _watching: watching };
         Ok(Self { file, clock, hints, threads: RwLock::new(Some(threads)) })
     }
 
@@ -151,13 +154,15 @@ impl Sqlite {
         let Some(threads) = self.threads.write().take() else { return };
         let (closed, wait) = oneshot::channel::<()>();
         std::thread::spawn(move || {
-            let Threads { desk, readers, handles, _watching } = threads;
-            drop((desk, readers, _watching));
+            let Threads { desk, readers, handles, writer, _watching } = threads;
+            drop((readers, _watching));
             for handle in handles {
-                if handle.join().is_err() {
-                    tracing::error!("a thread of the store had panicked");
-                }
+                join(handle);
             }
+            // Whoever closes last moves the log to the database and removes it. Of several who close at once, each may
+            // find the others still there, and then nobody does.
+            drop(desk);
+            join(writer);
             drop(closed);
         });
         // Nothing is ever sent: the other end goes away when all is closed.
@@ -204,6 +209,12 @@ impl Sqlite {
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     let thread = std::thread::Builder::new().name(name.into()).spawn(run);
     thread.expect("the operating system has room for a thread")
+}
+
+fn join(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("a thread of the store had panicked");
+    }
 }
 
 impl std::fmt::Debug for Sqlite {

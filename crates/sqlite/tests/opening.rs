@@ -200,6 +200,25 @@ async fn many_who_open_a_new_file_at_once_all_succeed() {
     }
 }
 
+/// Whoever copies the file of a closed store has all of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_store_that_is_closed_leaves_no_log_behind() {
+    let closing: Vec<_> = (0..8)
+        .map(|_| {
+            tokio::spawn(async {
+                for _ in 0..25 {
+                    let scene = Scene::new();
+                    scene.open().await.unwrap().close().await;
+                    assert!(!scene.directory.path().join("app.db-wal").exists());
+                }
+            })
+        })
+        .collect();
+    for closed in closing {
+        closed.await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_closed_store_says_so_and_closes_twice() {
     let scene = Scene::new();

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
-use windlass_sqlite::{Sqlite, SqliteOptions};
+use windlass_sqlite::{CommitMoment, Sqlite, SqliteOptions};
 use windlass_store::{
     Act, Claim, Death, DefinitionId, DefinitionRow, Hint, NewEnd, NewNode, NewRun, Owner, Place, Refusal,
     StepRow, Store, StoreError, Unit, Written,
@@ -274,6 +274,144 @@ async fn what_a_client_does_on_the_same_handle_is_hinted() {
 }
 
 #[tokio::test]
+async fn a_batch_that_is_written_twice_is_hinted_to_the_other_node_of_its_handle() {
+    let scene = Scene::new();
+    let party = scene.party().await;
+    party.store.join(new_node(NodeId::new())).await.unwrap();
+    let known = party.start_owned(ClaimId::new()).await;
+    let mut hints = party.store.hints();
+    while hints.try_recv().is_ok() {}
+    // A start that is there already has the writer give the batch up and forget what it knows.
+    let start = |run| Unit { run, act: Act::Start(Box::new(new_run(None))) };
+    let batch = Arc::new(vec![start(known), start(RunId::new())]);
+    party.store.commit(Some(party.node), batch).await.unwrap();
+    let hint =
+        tokio::time::timeout(Duration::from_secs(3), hints.recv()).await.expect("a hint comes").unwrap();
+    assert_eq!(hint, Hint::Changed);
+}
+
+#[tokio::test]
+async fn who_shares_a_transaction_with_a_repeated_start_is_answered_as_if_alone() {
+    let scene = Scene::new();
+    let slow = |moment| match moment {
+        CommitMoment::Before(_) => std::thread::sleep(Duration::from_millis(100)),
+        CommitMoment::After(_) => {}
+    };
+    let party = scene.party_with(SqliteOptions::new().on_commit(slow)).await;
+    let (claim, other) = (ClaimId::new(), ClaimId::new());
+    let (ends, records) = (party.start_owned(claim).await, party.start_owned(other).await);
+    let commit = |node, run, act| party.store.commit(node, Arc::new(vec![Unit { run, act }]));
+    let me = Some(party.node);
+    let again = Act::Start(Box::new(new_run(None)));
+    let first = party.store.heartbeat(party.node, 0);
+    let record = Act::Record { claim: other, steps: vec![step("a")], consumed: Vec::new() };
+    let (ended, recorded, known) =
+        (commit(me, ends, end(claim)), commit(me, records, record), commit(None, ends, again));
+    first.await.unwrap();
+    let answers =
+        (ended.await.unwrap().remove(0), recorded.await.unwrap().remove(0), known.await.unwrap().remove(0));
+    assert!(
+        matches!(answers, (Ok(Written::Done { .. }), Ok(Written::Done { .. }), Ok(Written::Existing { .. }))),
+        "{answers:?}"
+    );
+    party.record(records, other, "b").await.unwrap();
+    let image = party.store.load(records).await.unwrap().unwrap();
+    assert_eq!(image.steps.iter().map(|step| &*step.name).collect::<Vec<_>>(), ["a", "b"]);
+}
+
+/// One who starts runs, does something with each, takes what others left, and says much of it twice.
+async fn bustle(store: Arc<Sqlite>, definition: DefinitionId, seed: u64) -> Vec<(RunId, bool)> {
+    let node = NodeId::new();
+    store.join(new_node(node)).await.unwrap();
+    let mut all = Vec::new();
+    for round in 0..25_u64 {
+        let dice = |n: u64| (seed * 31 + round * 17 + n * 7) % 10;
+        let claim = ClaimId::new();
+        let owner = Owner { claim, definition };
+        let runs: Vec<_> = (0..1 + (seed * 13 + round * 29) % 50).map(|_| RunId::new()).collect();
+        let starts = runs.iter().zip(0..).map(|(run, n)| {
+            let mut new = new_run((dice(n) > 0).then(|| owner.clone()));
+            new.queue = Arc::from(format!("queue-{seed}"));
+            Unit { run: *run, act: Act::Start(Box::new(new)) }
+        });
+        let starts = Arc::new(starts.collect::<Vec<_>>());
+        let answers = store.commit(Some(node), Arc::clone(&starts)).await.unwrap();
+        let owned: Vec<_> =
+            answers.iter().map(|answer| matches!(answer, Ok(Written::Started { owned: true, .. }))).collect();
+        assert!(answers.iter().all(|answer| matches!(answer, Ok(Written::Started { .. }))), "{answers:?}");
+        if dice(0) < 4 {
+            let again = store.commit(Some(node), starts).await.unwrap();
+            for (answer, run) in again.into_iter().zip(&runs) {
+                assert_eq!(answer, Ok(Written::Existing { run: *run }));
+            }
+        }
+        let mine: Vec<_> =
+            runs.iter().zip(&owned).filter(|(_, owned)| **owned).map(|(run, _)| *run).collect();
+        let units = mine.iter().zip(0..).flat_map(|(run, n)| {
+            let record = Act::Record { claim, steps: vec![step("first")], consumed: Vec::new() };
+            let last = if dice(n) < 7 { end(claim) } else { Act::Release { claim } };
+            [record, last].map(|act| Unit { run: *run, act })
+        });
+        let units = Arc::new(units.collect::<Vec<_>>());
+        let answers = store.commit(Some(node), Arc::clone(&units)).await.unwrap();
+        assert!(answers.iter().all(|answer| matches!(answer, Ok(Written::Done { .. }))), "{answers:?}");
+        if dice(1) < 4 {
+            for (chunk, before) in
+                store.commit(Some(node), units).await.unwrap().chunks(2).zip(answers.chunks(2))
+            {
+                let refused = chunk == [Err(Refusal::NotYours), Err(Refusal::Earlier)];
+                assert!(refused || chunk == before, "{chunk:?} after {before:?}");
+            }
+        }
+        let claim = ClaimId::new();
+        let request = Claim {
+            node,
+            claim,
+            room: 30,
+            queues: (0..4).map(|n| (Arc::from(format!("queue-{n}")), 30)).collect(),
+            workflows: vec![(Arc::from("etl"), definition)],
+            bytes: 1 << 20,
+        };
+        let taken = store.claim(request.clone()).await.unwrap().runs;
+        if dice(2) < 4 && !taken.is_empty() {
+            assert_eq!(store.claim(request).await.unwrap().runs, taken);
+        }
+        let ends = taken.iter().map(|image| Unit { run: image.run.id, act: end(claim) });
+        let answers = store.commit(Some(node), Arc::new(ends.collect())).await.unwrap();
+        assert!(answers.iter().all(|answer| matches!(answer, Ok(Written::Done { .. }))), "{answers:?}");
+        all.extend(runs.into_iter().zip(owned));
+    }
+    store.leave(node).await.unwrap();
+    all
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_who_say_much_of_it_twice_lose_nothing() {
+    let scene = Scene::new();
+    let (one, two) = (scene.party().await, scene.party().await);
+    let definition = one.definition;
+    let stores = [Arc::new(one.store), Arc::new(two.store)];
+    let busy: Vec<_> =
+        (0..4).map(|n| tokio::spawn(bustle(Arc::clone(&stores[n as usize % 2]), definition, n))).collect();
+    let mut all = Vec::new();
+    for one in busy {
+        all.extend(one.await.unwrap());
+    }
+    for (run, owned) in &all {
+        let image = stores[0].load(*run).await.unwrap().unwrap();
+        let names: Vec<_> = image.steps.iter().map(|step| &*step.name).collect();
+        let ended = matches!(image.standing.place, Place::Ended(_));
+        assert!(ended || image.standing.place == Place::Ready, "{image:?}");
+        let first = if *owned { &["first"][..] } else { &[] };
+        assert_eq!(names, if ended { [first, &["last"]].concat() } else { first.to_vec() });
+    }
+    let places = rusqlite::Connection::open(scene.file()).unwrap();
+    let count = |sql: &str| places.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!(count("SELECT count(*) FROM run"), all.len() as i64);
+    assert_eq!(count("SELECT (SELECT count(*) FROM ready) + (SELECT count(*) FROM ended)"), all.len() as i64);
+}
+
+#[tokio::test]
 async fn the_runs_of_a_process_that_is_gone_are_taken_over_at_once() {
     let scene = Scene::new();
     let (dead, living) = (scene.party().await, scene.party().await);
@@ -322,6 +460,46 @@ async fn a_fenced_node_changes_nothing_and_lets_its_lock_go() {
     assert_eq!(image.standing.place, Place::Owned { node: frozen.node, claim });
     let lock = scene.directory.path().join("app.db-locks").join(format!("node-{old}"));
     assert!(!lock.exists());
+}
+
+#[tokio::test]
+async fn a_node_that_joins_in_the_transaction_that_fenced_it_keeps_its_lock() {
+    let scene = Scene::new();
+    // Whatever is asked while a commit takes its time shares the next transaction.
+    let slow = |moment| match moment {
+        CommitMoment::Before(_) => std::thread::sleep(Duration::from_millis(100)),
+        CommitMoment::After(_) => {}
+    };
+    let party = scene.party_with(SqliteOptions::new().on_commit(slow)).await;
+    let early = NodeId::new();
+    let first = party.store.heartbeat(party.node, 0);
+    let (fenced, joined) = (party.store.heartbeat(early, 0), party.store.join(new_node(early)));
+    let (left, again) = (party.store.leave(party.node), party.store.join(new_node(party.node)));
+    first.await.unwrap();
+    assert!(matches!(fenced.await, Err(StoreError::Fenced)));
+    joined.await.unwrap();
+    left.await.unwrap();
+    again.await.unwrap();
+    // The next transaction begins when all is done that follows the last one.
+    party.store.heartbeat(early, 0).await.unwrap();
+    for node in [early, party.node] {
+        assert!(scene.directory.path().join("app.db-locks").join(format!("node-{node}")).exists());
+    }
+}
+
+#[tokio::test]
+async fn the_lock_of_a_node_that_nobody_knows_and_whose_process_is_gone_is_cleared_away() {
+    let scene = Scene::new();
+    let (party, other) = (scene.party().await, scene.party().await);
+    let locks = scene.directory.path().join("app.db-locks");
+    let (left, dead) =
+        (locks.join(format!("node-{}", NodeId::new())), locks.join(format!("node-{}", other.node)));
+    std::fs::write(&left, "").unwrap();
+    other.store.close().await;
+    let beat = party.store.heartbeat(party.node, 0).await.unwrap();
+    assert_eq!(beat.gone, [other.node]);
+    assert!(!left.exists());
+    assert!(dead.exists() && locks.join(format!("node-{}", party.node)).exists());
 }
 
 #[tokio::test]

@@ -145,8 +145,47 @@ impl World {
             15..70 => Some(dice.pick(&holders).unwrap_or_else(|| self.node(dice))),
             _ => Some(self.node(dice)),
         };
-        let count = 1 + dice.below(4);
-        Ask::Commit(node, (0..count).map(|_| self.unit(dice, node)).collect())
+        // A store may write the rows of a large batch in another way than those of a small one.
+        let most = dice.one([4, 4, 4, 80]);
+        let count = 1 + dice.below(most);
+        let mut batch = Vec::new();
+        for _ in 0..count {
+            let unit = match dice.pick(&batch) {
+                Some(earlier) if dice.chance(35) => self.sequel(dice, &earlier),
+                _ => self.unit(dice, node),
+            };
+            batch.push(unit);
+        }
+        Ask::Commit(node, batch)
+    }
+
+    /// Something that happens to a run of which the same batch has told before.
+    fn sequel(&self, dice: &mut Dice, earlier: &Unit) -> Unit {
+        let Unit { run, act } = earlier;
+        let claim = match act {
+            Act::Start(new) => new.owner.as_ref().map(|owner| owner.claim),
+            Act::Record { claim, .. }
+            | Act::Save { claim, .. }
+            | Act::End { claim, .. }
+            | Act::Park { claim, .. }
+            | Act::Release { claim } => Some(*claim),
+            Act::Send(_) | Act::EndIdle { .. } | Act::Reopen { .. } => None,
+        };
+        let claim = claim.unwrap_or_else(|| claim_id(dice));
+        let consumed = Vec::new();
+        let act = match dice.below(100) {
+            0..10 => act.clone(),
+            10..15 => Act::Start(Box::new(self.new_run(dice))),
+            15..40 => Act::Record { claim, steps: steps(dice, 1), consumed },
+            40..45 => Act::Save { claim, step: dice.one(["a", "b"]).into(), value: payload(dice) },
+            45..60 => Act::End { claim, steps: steps(dice, 1), end: new_end(dice) },
+            60..68 => Act::Park { claim, steps: steps(dice, 1), consumed, wait: self.wait(dice) },
+            68..73 => Act::Release { claim },
+            73..83 => Act::Send(message(dice)),
+            83..92 => Act::EndIdle { only: dice.one([Idle::NeverClaimed, Idle::Any]), end: new_end(dice) },
+            _ => Act::Reopen { after: dice.one([1, 1, 1, 2]) },
+        };
+        Unit { run: *run, act }
     }
 
     fn unit(&self, dice: &mut Dice, node: Option<NodeId>) -> Unit {
