@@ -120,9 +120,10 @@ pub(crate) fn begin(cell: &Arc<RunCell>, lane: LaneId, cx: &Cx, call: Call, now:
     if meter.is_slow() || !job.has_slot() {
         return spawn(cell, job.wait(Arc::clone(body), call), span);
     }
+    cell.node.make_way();
     let entered = span.enter();
     let first = job.start(now).and_then(|held| {
-        let mut body = guard(|| body(call)).map(Guarded)?;
+        let mut body = Guarded::new(|| body(call))?;
         match Pin::new(&mut body).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(outcome) => outcome.map(Ok),
             Poll::Pending => Ok(Err((body, held))),
@@ -185,7 +186,7 @@ impl Job {
     /// Waits for a slot, and goes through the whole attempt.
     async fn wait(mut self, body: Arc<dyn Fn(Call) -> BoxFuture + Send + Sync>, call: Call) {
         let Some(held) = self.take_slot().await else { return };
-        match held.and_then(|held| Ok((guard(|| body(call)).map(Guarded)?, held))) {
+        match held.and_then(|held| Ok((Guarded::new(|| body(call))?, held))) {
             Ok((body, held)) => self.go_on(body, held).await,
             Err(failure) => self.report(Err(failure)),
         }
@@ -215,14 +216,30 @@ impl Job {
     async fn take_slot(&mut self) -> Option<Result<Held, Failure>> {
         let (cell, cx) = (&self.cell, self.cx.clone());
         let seat = &cx.inner().link()?.seat;
-        if let Some((at, after)) = cx.inner().limits.deadline {
-            let until = cell.node.hub.clock.instant(at);
-            if tokio::time::timeout_at(until, seat.take(&cell.slots)).await.is_err() {
-                self.began = Instant::now();
-                return Some(Err(Failure::deadline_exceeded(after)));
+        let seated = async {
+            tokio::select! {
+                biased;
+                () = cx.cancelled() => false,
+                () = cx.inner().call_off.wait() => false,
+                () = seat.take(&cell.slots) => true,
             }
-        } else {
-            seat.take(&cell.slots).await;
+        };
+        let seated = match cx.inner().limits.deadline {
+            None => seated.await,
+            Some((at, after)) => {
+                let until = cell.node.hub.clock.instant(at);
+                let Ok(seated) = tokio::time::timeout_at(until, seated).await else {
+                    self.began = Instant::now();
+                    return Some(Err(Failure::deadline_exceeded(after)));
+                };
+                seated
+            }
+        };
+        if !seated {
+            // It never began, so it is cut off at once.
+            self.began = Instant::now();
+            cx.inner().stop.set();
+            return None;
         }
         // It may have waited long for its slot.
         if !cell.node.may_act(cell.subject.holder) {
@@ -287,19 +304,36 @@ impl Drop for Held {
 /// Lets the task's own predicate say whether a failure is worth another attempt.
 fn judge(failure: Failure, predicate: Option<&(dyn Fn(&Failure) -> bool + Send + Sync)>) -> Failure {
     match predicate {
-        Some(predicate) if !predicate(&failure) => Failure::permanent(failure),
+        // One that panics has not asked for another attempt.
+        Some(predicate) if !guard(|| predicate(&failure)).unwrap_or(false) => Failure::permanent(failure),
         _ => failure,
     }
 }
 
-/// A body whose panic is a failure.
-struct Guarded(BoxFuture);
+/// A body whose panic is a failure, also when it is dropped.
+struct Guarded(Option<BoxFuture>);
+
+impl Guarded {
+    fn new(body: impl FnOnce() -> BoxFuture) -> Result<Self, Failure> {
+        guard(body).map(|body| Self(Some(body)))
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let body = self.0.take();
+        if body.is_some() && guard(|| drop(body)).is_err() {
+            tracing::error!("the code of an attempt panicked when it was dropped");
+        }
+    }
+}
 
 impl Future for Guarded {
     type Output = Result<Done, Failure>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        guard(|| self.0.as_mut().poll(cx)).unwrap_or_else(|failure| Poll::Ready(Err(failure)))
+        let Some(body) = &mut self.0 else { return Poll::Pending };
+        guard(|| body.as_mut().poll(cx)).unwrap_or_else(|failure| Poll::Ready(Err(failure)))
     }
 }
 

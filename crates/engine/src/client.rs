@@ -201,7 +201,7 @@ impl Client {
     pub(crate) async fn order(&self, run: RunId, order: &Order) -> Result<Option<RunState>, Error> {
         match self.hub().committer.write(run, Act::Send(order::encode(order))).await? {
             Ok(_) => {
-                self.nudge(run).await;
+                self.nudge().await;
                 Ok(None)
             }
             Err(Refusal::Ended(state)) => Ok(Some(state)),
@@ -210,16 +210,10 @@ impl Client {
     }
 
     /// Lets this process's own node see what was just committed, without waiting for a hint.
-    pub(crate) async fn nudge(&self, run: RunId) {
+    pub(crate) async fn nudge(&self) {
         let Some(node) = self.node() else { return };
         node.claim.notify_one();
-        let Some(id) = node.id().filter(|_| node.holds(run)) else { return };
-        match self.hub().store.inbox(id).await {
-            Ok(rows) => node.deliver(rows),
-            Err(error) => {
-                tracing::debug!(%error, "looking into inboxes failed; the next heartbeat makes up for it")
-            }
-        }
+        node.look_into_inboxes().await;
     }
 }
 

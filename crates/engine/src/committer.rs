@@ -5,6 +5,7 @@ mod queue;
 
 use std::{
     mem,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -65,12 +66,16 @@ pub(crate) enum Thread {
 }
 
 impl Reply {
+    /// What follows may drop values of the user's; whatever they do then, others are to have their answers.
     fn answer(self, fate: Fate, thread: Thread) {
-        match self {
+        let answered = catch_unwind(AssertUnwindSafe(|| match self {
             Self::Recorded(cell, records) => {
                 cell.hand(Mail::Committed(records, fate.map(drop).map_err(Box::new)), thread);
             }
             Self::Then(then) => then(fate, thread),
+        }));
+        if answered.is_err() {
+            tracing::error!("what follows from a commit panicked");
         }
     }
 
@@ -208,7 +213,9 @@ impl Committer {
                 Ok(answers) => {
                     self.meter.committed(units.len());
                     let units = Arc::try_unwrap(units).unwrap_or_default();
-                    Answers::hand_on(&self.user, repliers, answers, units);
+                    // What follows from a client's answers is none of the user's code, and needs none of its threads.
+                    let user = node.is_some().then_some(&self.user);
+                    Answers::hand_on(user, repliers, answers, units);
                     return Batch::default();
                 }
                 Err(StoreError::Fenced) => {
@@ -220,12 +227,15 @@ impl Committer {
                 }
                 Err(error) if error.is_temporary() => {
                     tracing::warn!(units = units.len(), %error, "the commit failed; trying again");
-                    tokio::select! {
-                        () = sleep(pause) => {}
-                        () = stop.cancelled() => {
-                            queue::refuse(repliers, &Lost::Failed(StoreError::Closed));
-                            return Batch::default();
-                        }
+                    // A task of its own: a timer must not be asked when its runtime goes down, and that wakes it.
+                    let paused = tokio::spawn(sleep(pause));
+                    let goes_on = tokio::select! {
+                        slept = paused => slept.is_ok(),
+                        () = stop.cancelled() => false,
+                    };
+                    if !goes_on {
+                        queue::refuse(repliers, &Lost::Failed(StoreError::Closed));
+                        return Batch::default();
                     }
                     pause = (pause * 2).min(Duration::from_secs(1));
                 }

@@ -35,6 +35,8 @@ pub(crate) struct Inner {
     attempt: u32,
     pub(crate) limits: Limits,
     pub(crate) stop: StopSignal,
+    /// Set when it should not begin, if it has not.
+    pub(crate) call_off: StopSignal,
     pub(crate) pulse: Pulse,
     pub(crate) saved: Mutex<Option<Slot>>,
 }
@@ -72,8 +74,9 @@ impl Cx {
     }
 
     fn new(origin: Origin, attempt: u32, limits: Limits, now: Instant) -> Self {
-        let (stop, pulse, saved) = (StopSignal::default(), Pulse::new(now), Mutex::default());
-        Self { inner: Arc::new(Inner { origin, attempt, limits, stop, pulse, saved }) }
+        let (stop, call_off) = (StopSignal::default(), StopSignal::default());
+        let (pulse, saved) = (Pulse::new(now), Mutex::default());
+        Self { inner: Arc::new(Inner { origin, attempt, limits, stop, call_off, pulse, saved }) }
     }
 
     /// A context that belongs to no engine, for calling a task's body directly.
@@ -270,7 +273,7 @@ impl StopSignal {
         self.set.load(Ordering::Acquire)
     }
 
-    async fn wait(&self) {
+    pub(crate) async fn wait(&self) {
         let woken = self.wake.notified();
         tokio::pin!(woken);
         woken.as_mut().enable();

@@ -147,7 +147,7 @@ impl<O> Run<O> {
         let reopen = Act::Reopen { after: image.standing.generation };
         match self.client.hub().committer.write(self.id, reopen).await? {
             Ok(_) => {
-                self.client.nudge(self.id).await;
+                self.client.nudge().await;
                 Ok(())
             }
             Err(Refusal::Open) => Err(Error::NotRetryable { run: self.id, state: RunState::Running }),
@@ -197,7 +197,7 @@ impl<O> Run<O> {
         };
         match self.client.hub().committer.write(run, Act::Start(Box::new(new))).await? {
             Ok(_) => {
-                self.client.nudge(run).await;
+                self.client.nudge().await;
                 Ok(Self::new(self.client.clone(), run, Arc::clone(&self.workflow)))
             }
             Err(refusal) => Err(Error::refused(run, refusal)),

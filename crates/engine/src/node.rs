@@ -50,6 +50,8 @@ pub(crate) struct Node {
     pub(crate) slots: Slots,
     /// Where user code runs.
     pub(crate) user: Handle,
+    /// Whether that has several threads.
+    is_shared: bool,
     pub(crate) watchdog: Watchdog,
     pub(crate) saboteur: Option<Saboteur>,
     /// Held by the one suspect that executes alone.
@@ -58,6 +60,8 @@ pub(crate) struct Node {
     held: Gauge,
     /// Runs that are held or about to be.
     reserved: AtomicUsize,
+    /// Whether something came for a run that was not held yet.
+    missed: AtomicBool,
     /// Whether the claimer waits for room.
     crowded: AtomicBool,
     /// When the next waiting run is due, as far as this node knows.
@@ -91,12 +95,14 @@ impl Node {
             resources,
             slots,
             user: Handle::current(),
+            is_shared: Handle::current().metrics().num_workers() > 1,
             watchdog: Watchdog::default(),
             saboteur,
             isolation: Arc::new(Semaphore::new(1)),
             runs: Mutex::default(),
             held: metric::runs_held(),
             reserved: AtomicUsize::new(0),
+            missed: AtomicBool::new(false),
             crowded: AtomicBool::new(false),
             next_due: AtomicI64::new(i64::MIN),
             boot: Instant::now(),
@@ -106,6 +112,14 @@ impl Node {
             stopping: CancellationToken::new(),
             blocking: TaskTracker::new(),
         })
+    }
+
+    /// Before code begins on this thread that may keep it: lets other threads have what was woken on it last. A
+    /// worker of tokio keeps that for itself, where nobody can take it, until something newer takes its place.
+    pub(crate) fn make_way(&self) {
+        if self.is_shared {
+            self.user.spawn(async {});
+        }
     }
 
     /// The failure that a test planned for this attempt.
@@ -168,6 +182,10 @@ impl Node {
         drop(runs);
         // One of an earlier claim that has not noticed its end yet needs no room any more.
         self.unreserve(usize::from(before.is_some()));
+        if self.missed.load(Ordering::Acquire) && self.missed.swap(false, Ordering::AcqRel) {
+            let node = Arc::clone(&cell.node);
+            self.hub.backroom.spawn(async move { node.look_into_inboxes().await });
+        }
     }
 
     /// Notes that a run is not held any more under this claim.
@@ -195,20 +213,37 @@ impl Node {
 
     /// Tells one run something; `None` when it is not held here.
     pub(crate) fn tell(&self, run: RunId, mail: Mail) -> Option<()> {
-        let cell = self.runs.lock().get(&run).map(Arc::clone)?;
-        cell.tell(mail);
+        self.cell(run)?.tell(mail);
         Some(())
     }
 
     /// Hands inbox rows to the runs they are for.
     pub(crate) fn deliver(&self, rows: Vec<InboxRow>) {
         for row in rows {
-            self.tell(row.run, Mail::Inbox(Box::new(row)));
+            let held = self.cell(row.run).or_else(|| {
+                // It is this node's, and about to be held: whoever holds the next run looks again.
+                self.missed.store(true, Ordering::Release);
+                self.cell(row.run)
+            });
+            if let Some(cell) = held {
+                cell.tell(Mail::Inbox(Box::new(row)));
+            }
         }
     }
 
-    pub(crate) fn holds(&self, run: RunId) -> bool {
-        self.runs.lock().contains_key(&run)
+    /// Hands on what has come for the runs of this node, if it has any.
+    pub(crate) async fn look_into_inboxes(&self) {
+        let Some(id) = self.id().filter(|_| self.reserved.load(Ordering::Acquire) > 0) else { return };
+        match self.hub.store.inbox(id).await {
+            Ok(rows) => self.deliver(rows),
+            Err(error) => {
+                tracing::debug!(%error, "looking into inboxes failed; the next heartbeat makes up for it")
+            }
+        }
+    }
+
+    fn cell(&self, run: RunId) -> Option<Arc<RunCell>> {
+        self.runs.lock().get(&run).map(Arc::clone)
     }
 
     /// Forgets every run: the node was fenced, and the loops are gone.

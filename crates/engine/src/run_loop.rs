@@ -5,6 +5,8 @@ mod execute;
 mod leave;
 mod log;
 mod mail;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -101,6 +103,19 @@ impl RunLoop {
         self.apply(cell, Event::Begin);
     }
 
+    /// Lets nothing begin any more: neither what the core asks for from now on, nor what it has asked for already.
+    fn halt(&mut self, cell: &RunCell) {
+        self.apply(cell, Event::Halt);
+        let started_at = cell.node.hub.clock.at(self.now);
+        for attempt in std::mem::take(&mut self.starts) {
+            let (lane, ended) = (attempt.lane, Ended::Cut);
+            self.apply(cell, Event::Ended { lane, started_at, ended, dice: 0.0 });
+        }
+        for live in self.attempts.values() {
+            live.cx.inner().call_off.set();
+        }
+    }
+
     fn apply(&mut self, cell: &RunCell, event: Event) {
         self.run.apply(event, cell.node.hub.clock.at(self.now));
     }
@@ -136,9 +151,9 @@ impl RunLoop {
                 self.apply(cell, Event::Tick);
             }
             Mail::GoOn => {}
-            Mail::Halt => self.apply(cell, Event::Halt),
+            Mail::Halt => self.halt(cell),
             Mail::GiveUp => {
-                self.apply(cell, Event::Halt);
+                self.halt(cell);
                 for live in self.attempts.values() {
                     live.cx.inner().stop.set();
                     // Nobody else may run what this process cannot stop running.
@@ -169,10 +184,15 @@ impl RunLoop {
             if !cell.node.may_act_at(self.now, cell.subject.holder) {
                 return self.lost(cell, &Lost::Fenced);
             }
+            // Code that is slow to yield has to hear of the run's time limit too.
+            self.set_alarm(cell);
             while room > 0
                 && let Some(attempt) = self.starts.pop_front()
             {
-                self.start(cell, attempt);
+                if !self.start(cell, attempt) {
+                    // Something waits to be heard that stops all this.
+                    return self.starts.push_front(attempt);
+                }
                 room -= 1;
             }
         }
@@ -273,7 +293,17 @@ impl RunLoop {
 
     /// Carries out what the core asks for; what may start is set aside.
     fn carry_out(&mut self, cell: &Arc<RunCell>) {
+        // What is stopped before it began ends here and now, and the core may ask for more because of that.
+        while !self.over && self.carry_out_once(cell) {}
+    }
+
+    /// Answers whether the core asked for anything.
+    fn carry_out_once(&mut self, cell: &Arc<RunCell>) -> bool {
         let mut commands = self.run.take_commands();
+        if commands.is_empty() {
+            self.run.reuse(commands);
+            return false;
+        }
         let records = commands.iter().filter(|command| matches!(command, Command::Record { .. })).count();
         let mut steps = Vec::with_capacity(records);
         for command in commands.drain(..) {
@@ -282,13 +312,19 @@ impl RunLoop {
                     self.log_failure(cell, lane, &step);
                     match self.row(cell, lane, step) {
                         Ok(row) => steps.push(row),
-                        Err(why) => return self.lost(cell, &Lost::Failed(StoreError::Broken(why))),
+                        Err(why) => {
+                            self.lost(cell, &Lost::Failed(StoreError::Broken(why)));
+                            return true;
+                        }
                     }
                 }
                 Command::Start(attempt) => self.starts.push_back(attempt),
                 Command::Isolate(lane) => isolate(cell, lane),
                 Command::Stop(lane) => self.stop(cell, lane),
-                Command::End(verdict) => return self.end(cell, steps, verdict),
+                Command::End(verdict) => {
+                    self.end(cell, steps, verdict);
+                    return true;
+                }
             }
         }
         self.run.reuse(commands);
@@ -297,6 +333,7 @@ impl RunLoop {
             let act = Act::Record { claim: cell.subject.claim, steps, consumed };
             submit(cell, act, Reply::Recorded(Arc::clone(cell), records as u64));
         }
+        true
     }
 
     fn row(&self, cell: &RunCell, lane: LaneId, step: Step) -> Result<StepRow, String> {

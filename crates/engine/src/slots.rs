@@ -41,11 +41,13 @@ pub(crate) struct Seat {
     /// The slots of the task's own queue, where it names one.
     own: Option<Arc<Semaphore>>,
     taken: AtomicBool,
+    /// Held while one is being taken.
+    taking: tokio::sync::Mutex<()>,
 }
 
 impl Seat {
-    pub(crate) const fn new(own: Option<Arc<Semaphore>>) -> Self {
-        Self { own, taken: AtomicBool::new(false) }
+    pub(crate) fn new(own: Option<Arc<Semaphore>>) -> Self {
+        Self { own, taken: AtomicBool::new(false), taking: tokio::sync::Mutex::new(()) }
     }
 
     fn among<'a>(&'a self, slots: &'a Arc<Semaphore>) -> &'a Semaphore {
@@ -60,6 +62,11 @@ impl Seat {
 
     /// Waits for a free slot and takes it.
     pub(crate) async fn take(&self, slots: &Arc<Semaphore>) {
+        // An attempt may wait for several things at once, and has one slot all the same.
+        let _alone = self.taking.lock().await;
+        if self.taken.load(Ordering::Acquire) {
+            return;
+        }
         // The semaphore is never closed.
         if let Ok(permit) = self.among(slots).acquire().await {
             self.keep(permit);

@@ -26,7 +26,8 @@ pub(crate) async fn take_up(node: Arc<Node>, holder: NodeId, claim: ClaimId, ima
     };
     match prepare(&node, holder, claim, &image, &registered).await {
         Ok((subject, run)) => {
-            RunCell::hold(node, subject, run).deliver(Mail::Begin(image.inbox));
+            // On its own: its code may keep the thread, and others are to be taken up here.
+            RunCell::hold(node, subject, run).tell(Mail::Begin(image.inbox));
         }
         Err(why) => block(&node, holder, claim, &image, Some(&registered), why),
     }

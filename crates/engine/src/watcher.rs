@@ -50,12 +50,6 @@ impl Watcher {
         }
         let Some(node) = &self.node else { return };
         node.claim.notify_one();
-        let Some(id) = node.id().filter(|_| node.held() > 0) else { return };
-        match self.hub.store.inbox(id).await {
-            Ok(rows) => node.deliver(rows),
-            Err(error) => {
-                tracing::debug!(%error, "looking into inboxes failed; the next heartbeat makes up for it")
-            }
-        }
+        node.look_into_inboxes().await;
     }
 }

@@ -371,6 +371,7 @@ async fn bustle(store: Arc<Sqlite>, definition: DefinitionId, seed: u64) -> Vec<
             queues: (0..4).map(|n| (Arc::from(format!("queue-{n}")), 30)).collect(),
             workflows: vec![(Arc::from("etl"), definition)],
             bytes: 1 << 20,
+            free_own: false,
         };
         let taken = store.claim(request.clone()).await.unwrap().runs;
         if dice(2) < 4 && !taken.is_empty() {

@@ -4,7 +4,7 @@ use std::{
     iter::Zip,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     vec::IntoIter,
 };
@@ -26,8 +26,8 @@ const FEW: usize = 4;
 /// its own.
 pub(super) struct Answers {
     left: Mutex<Left>,
-    /// How many tasks take answers.
-    takers: AtomicUsize,
+    /// Whether a task that takes answers is on its way.
+    called: AtomicBool,
     user: Handle,
 }
 
@@ -40,39 +40,42 @@ struct Left {
 
 impl Answers {
     pub(super) fn hand_on(
-        user: &Handle,
+        user: Option<&Handle>,
         repliers: Vec<Replier>,
         answers: Vec<Result<Written, Refusal>>,
         units: Vec<Unit>,
     ) {
-        if repliers.len() <= FEW {
+        let Some(user) = user.filter(|_| repliers.len() > FEW) else {
             for (replier, answer) in repliers.into_iter().zip(answers) {
                 replier.reply.answer(answer.map_err(Lost::Refused), Thread::Ours);
             }
             return;
-        }
+        };
         let left = Left { answers: repliers.into_iter().zip(answers), units: units.into_iter() };
-        let (left, takers) = (Mutex::new(left), AtomicUsize::new(0));
-        Arc::new(Self { left, takers, user: user.clone() }).call_taker();
+        let (left, called) = (Mutex::new(left), AtomicBool::new(false));
+        Arc::new(Self { left, called, user: user.clone() }).call_taker();
     }
 
-    fn call_taker(self: Arc<Self>) {
-        if self.takers.fetch_add(1, Ordering::Relaxed) < self.user.metrics().num_workers() {
-            self.user.clone().spawn(async move { self.take_all() });
+    /// Sees to it that a taker is on its way. It begins when a thread is free: so there are as many as can be used.
+    fn call_taker(self: &Arc<Self>) {
+        if !self.called.swap(true, Ordering::AcqRel) {
+            let taker = Arc::clone(self);
+            self.user.spawn(async move { taker.take_all() });
+            // The last that is spawned on a thread is kept by it; see `Node::make_way`.
+            self.user.spawn(async {});
         }
     }
 
     fn take_all(self: Arc<Self>) {
-        let mut is_first = true;
+        self.called.store(false, Ordering::Release);
         loop {
             let mut left = self.left.lock();
             let Some((replier, answer)) = left.answers.next() else { return };
             let (unit, is_last) = (left.units.next(), left.answers.len() == 0);
             drop(left);
-            if is_first && !is_last {
+            if !is_last {
                 // Before this thread is lost in what follows, another is on its way.
-                Arc::clone(&self).call_taker();
-                is_first = false;
+                self.call_taker();
             }
             replier.reply.answer(answer.map_err(Lost::Refused), Thread::Users);
             drop(unit);

@@ -7,13 +7,14 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-use windlass_core::{ClaimId, NodeId, RunId, Task, TaskIx};
+use windlass_core::{ClaimId, NodeId, Order, RunId, Task, TaskIx, Time};
 
 use super::{Mail, RunLoop};
 use crate::{
-    Slot, TaskCode,
+    Cx, Slot, TaskCode,
     committer::Thread,
     node::{Node, Registered},
+    order,
 };
 
 /// What a run is, beside where it stands.
@@ -37,6 +38,8 @@ pub(crate) struct RunCell {
     pub(crate) subject: Subject,
     /// The slots of the run's queue.
     pub(crate) slots: Arc<Semaphore>,
+    /// When the run has taken too long.
+    deadline: Option<Time>,
     post: Mutex<Post>,
     /// Locked by whoever hears the mails. `None` when the run is over.
     run: Mutex<Option<RunLoop>>,
@@ -46,6 +49,17 @@ pub(crate) struct RunCell {
 struct Post {
     mails: Vec<Mail>,
     turn: Turn,
+    /// The attempt whose code begins right now, under the turn: it cannot wait for the mail that stops it to be heard.
+    entered: Option<Cx>,
+}
+
+/// What stops an attempt while it begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stopped {
+    /// A person, or the run's time limit: the run ends.
+    ByOrder,
+    /// The node: its attempts do not count.
+    ByNode,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -63,8 +77,8 @@ impl RunCell {
     /// Holds a run. It waits for [`Mail::Begin`].
     pub(crate) fn hold(node: Arc<Node>, subject: Subject, run: RunLoop) -> Arc<Self> {
         let slots = node.slots.of(&subject.queue);
-        let cell =
-            Arc::new(Self { node, subject, slots, post: Mutex::default(), run: Mutex::new(Some(run)) });
+        let (deadline, post) = (run.run.deadline(), Mutex::default());
+        let cell = Arc::new(Self { node, subject, slots, deadline, post, run: Mutex::new(Some(run)) });
         cell.node.hold(&cell);
         cell
     }
@@ -102,11 +116,55 @@ impl RunCell {
                 Some(mail)
             }
             Turn::Taken => {
+                let stopped = if self.stops(&mail).is_some() { post.entered.clone() } else { None };
                 post.mails.push(mail);
+                drop(post);
+                if let Some(cx) = stopped {
+                    cx.inner().stop.set();
+                }
                 None
             }
             Turn::Over => None,
         }
+    }
+
+    /// Whether a mail stops everything that executes.
+    fn stops(&self, mail: &Mail) -> Option<Stopped> {
+        match mail {
+            Mail::GiveUp | Mail::Vanish => Some(Stopped::ByNode),
+            Mail::Tick => {
+                let is_late = self.deadline.is_some_and(|deadline| deadline <= self.node.hub.clock.now());
+                is_late.then_some(Stopped::ByOrder)
+            }
+            Mail::Inbox(row) => match order::decode(row)? {
+                Order::Cancel { .. } | Order::Terminate { .. } => Some(Stopped::ByOrder),
+                Order::Pause | Order::Resume => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Notes, for whoever has the turn, that the code of an attempt begins; not if a mail waits that stops it.
+    pub(super) fn enter(&self, cx: &Cx) -> bool {
+        let mut post = self.post.lock();
+        let may = post.mails.iter().all(|mail| self.stops(mail).is_none());
+        post.entered = may.then(|| cx.clone());
+        may
+    }
+
+    /// Notes that the code has let go of the thread. Answers what stopped it meanwhile.
+    pub(super) fn exit(&self) -> Option<Stopped> {
+        let mut post = self.post.lock();
+        let stopped = post.mails.iter().find_map(|mail| self.stops(mail));
+        let entered = post.entered.take();
+        drop(post);
+        drop(entered);
+        stopped
+    }
+
+    /// Leaves a mail for oneself, behind those that wait.
+    pub(super) fn leave_behind(&self, mail: Mail) {
+        self.post.lock().mails.push(mail);
     }
 
     fn hear(self: &Arc<Self>, first: Mail) {
@@ -125,11 +183,17 @@ impl RunCell {
         drop(place);
         let mut post = self.post.lock();
         post.turn = Turn::Over;
-        let unheard = std::mem::take(&mut post.mails);
+        let unheard = (std::mem::take(&mut post.mails), post.entered.take());
         drop(post);
-        drop(unheard);
-        if let Some(run) = run {
-            run.leave(self);
+        // Values of the user's are dropped here, and others on this thread have to go on if that fails.
+        let left = catch_unwind(AssertUnwindSafe(|| {
+            drop(unheard);
+            if let Some(run) = run {
+                run.leave(self);
+            }
+        }));
+        if left.is_err() {
+            tracing::error!(run = %self.subject.run, "a value of this run panicked when it was dropped");
         }
     }
 

@@ -4,21 +4,34 @@ use std::sync::Arc;
 
 use windlass_core::{Attempt, Context, Ended, Event, Failure, LaneId, StepKind, TaskIx};
 
-use super::{Live, Mail, RunCell, RunLoop};
+use super::{Live, Mail, RunCell, RunLoop, cell::Stopped};
 use crate::{
     Call, Code, Cx, Dependency, Item, Slot,
     attempt::{self, Begun, Over},
 };
 
 impl RunLoop {
-    pub(super) fn start(&mut self, cell: &Arc<RunCell>, attempt: Attempt) {
+    /// Begins an attempt, unless a mail is there that stops everything.
+    pub(super) fn start(&mut self, cell: &Arc<RunCell>, attempt: Attempt) -> bool {
         let lane = attempt.lane;
         let cx = Cx::of(cell, attempt, self.now);
+        if !cell.enter(&cx) {
+            return false;
+        }
         if !self.saved.is_empty() {
             *cx.inner().saved.lock() = self.saved.get(&cx.step()).cloned();
         }
         let call = self.call(cell, lane, cx.clone());
-        match attempt::begin(cell, lane, &cx, call, self.now) {
+        let begun = attempt::begin(cell, lane, &cx, call, self.now);
+        let stopped = cell.exit();
+        match begun {
+            Begun::Over(Over { started_at, outcome, .. }) if stopped.is_some() => {
+                // It ended because it was asked to, so the run has to hear of that first.
+                let counts = outcome.is_ok() || stopped == Some(Stopped::ByOrder);
+                self.keep_saved(&cx);
+                let outcome = counts.then(|| Box::new(outcome));
+                cell.leave_behind(Mail::Ended { lane, started_at, outcome });
+            }
             Begun::Over(Over { started_at, ended, outcome }) => {
                 self.now = ended;
                 self.keep_saved(&cx);
@@ -29,6 +42,7 @@ impl RunLoop {
                 self.attempts.insert(lane, Live { cx, task, is_blocking });
             }
         }
+        true
     }
 
     /// Keeps what an attempt saved for the next one.

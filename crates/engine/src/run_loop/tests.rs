@@ -1,0 +1,59 @@
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+use windlass_core::{ClaimId, Order, Seed, Time};
+use windlass_store::{InboxRow, Memory};
+
+use super::{Mail, RunCell, RunLoop, Subject};
+use crate::{Engine, Failure, Slot, Task, Workflow, order, outputs::Outputs};
+
+/// What may start and is stopped before it did is the last that anybody hears of this run.
+#[tokio::test]
+async fn a_run_that_is_told_to_start_and_to_stop_in_one_breath_ends() {
+    let body = |_| std::future::pending::<Result<u32, Failure>>();
+    let workflow = Workflow::builder("idle").task(Task::new("wait", body)).build().expect("it is sound");
+    let store = Arc::new(Memory::new(|| Time(1_000_000)));
+    let engine = Engine::over(store).workflow(workflow.clone()).launch().await.expect("it launches");
+    let handle = engine.start(workflow, serde_json::Value::Null).await.expect("it starts");
+    let (client, run) = (engine.client(), handle.id());
+    let node = client.node().expect("an engine has one");
+    let registered = &node.registry["idle"];
+    let plan = Arc::clone(&registered.plan);
+    // The same run, held once more: it has yet to begin.
+    let subject = Subject {
+        run,
+        claim: ClaimId::first(run),
+        holder: node.id().expect("it has joined"),
+        generation: 1,
+        queue: "default".into(),
+        key: None,
+        input: Slot::from_bytes(Bytes::from_static(b"null")),
+        registered: Arc::clone(registered),
+    };
+    let outputs = Outputs::new(plan.definition.tasks.len());
+    let seed = Seed {
+        plan,
+        generation: 1,
+        recoveries: 0,
+        max_recoveries: 5,
+        opened_at: node.hub.clock.now(),
+        timeout: None,
+        fan_limit: 10,
+        context: serde_json::Map::new(),
+        steps: Vec::new(),
+    };
+    let loop_ = RunLoop::new(windlass_core::Run::new(seed).expect("it fits"), outputs, HashMap::new());
+    assert!(node.reserve());
+    let cell = RunCell::hold(Arc::clone(node), subject, loop_);
+    // All of this comes before the runtime's only thread turns to the first.
+    cell.tell(Mail::Describe(oneshot::channel().0));
+    cell.tell(Mail::Begin(Vec::new()));
+    let message = order::encode(&Order::Cancel { reason: "enough".to_owned() });
+    let row = InboxRow { seq: 1, run, topic: message.topic, body: message.body, at: node.hub.clock.now() };
+    cell.tell(Mail::Inbox(Box::new(row)));
+    let told = std::time::Instant::now();
+    let ended = tokio::time::timeout(Duration::from_secs(5), handle).await.expect("the run ends");
+    assert!(told.elapsed() < Duration::from_secs(2), "{:?}", told.elapsed());
+    assert_eq!(ended.expect_err("it was cancelled").code(), "run_cancelled");
+}
