@@ -120,7 +120,9 @@ pub(crate) fn begin(cell: &Arc<RunCell>, lane: LaneId, cx: &Cx, call: Call, now:
     if meter.is_slow() || !job.has_slot() {
         return spawn(cell, job.wait(Arc::clone(body), call), span);
     }
-    cell.node.make_way();
+    if !meter.is_quick() {
+        cell.node.make_way();
+    }
     let entered = span.enter();
     let first = job.start(now).and_then(|held| {
         let mut body = Guarded::new(|| body(call))?;

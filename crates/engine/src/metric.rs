@@ -66,6 +66,8 @@ pub(crate) struct TaskMeter {
     seconds: Histogram,
     /// For how many attempts more the task is taken to be slow to yield.
     slow: AtomicU32,
+    /// How many attempts in a row have let go of their thread at once.
+    quick: AtomicU32,
 }
 
 impl Meters {
@@ -82,6 +84,7 @@ impl Meters {
                 failed: attempts("failed"),
                 seconds: histogram!("windlass_attempt_seconds", "workflow" => workflow(), "task" => task()),
                 slow: AtomicU32::new(0),
+                quick: AtomicU32::new(0),
             }
         };
         Self {
@@ -115,6 +118,8 @@ impl Meters {
 const SLOW: Duration = Duration::from_micros(500);
 /// For how many attempts a task that was slow to yield is taken to be so.
 const DISTRUST: u32 = 64;
+/// How many attempts in a row have to be quick before a task is taken to be so.
+const TRUST: u32 = 256;
 
 impl TaskMeter {
     pub(crate) fn attempt_ended(&self, completed: bool, took: Duration) {
@@ -126,7 +131,15 @@ impl TaskMeter {
     pub(crate) fn note_first_poll(&self, took: Duration) {
         if took > SLOW {
             self.slow.store(DISTRUST, Ordering::Relaxed);
+            self.quick.store(0, Ordering::Relaxed);
+        } else if !self.is_quick() {
+            self.quick.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Whether the task has shown often enough that it lets go of its thread at once.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.quick.load(Ordering::Relaxed) >= TRUST
     }
 
     /// Whether the next attempt should not begin on a thread that has other things to do.

@@ -1,4 +1,4 @@
-//! What the rewrite of the run cells must not break: on real threads, in real time.
+//! Code that does its worst, on real threads and in real time: it harms nobody but its own run.
 
 use std::{
     sync::{

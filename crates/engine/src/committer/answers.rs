@@ -58,7 +58,8 @@ impl Answers {
 
     /// Sees to it that a taker is on its way. It begins when a thread is free: so there are as many as can be used.
     fn call_taker(self: &Arc<Self>) {
-        if !self.called.swap(true, Ordering::AcqRel) {
+        // Mostly one is, and a look costs the other threads nothing.
+        if !self.called.load(Ordering::Acquire) && !self.called.swap(true, Ordering::AcqRel) {
             let taker = Arc::clone(self);
             self.user.spawn(async move { taker.take_all() });
             // The last that is spawned on a thread is kept by it; see `Node::make_way`.
