@@ -62,9 +62,9 @@ impl Link {
     }
 
     /// Waits without a slot, and lets the run know, so that it may be parked.
-    pub(crate) async fn defer(&self, every: Duration, pulse: &Pulse) {
+    pub(crate) async fn defer(&self, attempt: u32, every: Duration, pulse: &Pulse) {
         let cell = &self.cell;
-        cell.tell(Mail::Deferred(self.lane, cell.node.hub.clock.now() + every));
+        cell.tell(Mail::Deferred(self.lane, attempt, cell.node.hub.clock.now() + every));
         pulse
             .pause(async {
                 self.seat.vacate(&cell.slots);
@@ -72,7 +72,7 @@ impl Link {
                 self.seat.take(&cell.slots).await;
             })
             .await;
-        cell.tell(Mail::Undeferred(self.lane));
+        cell.tell(Mail::Undeferred(self.lane, attempt));
     }
 }
 

@@ -213,7 +213,7 @@ impl Cx {
     {
         while !condition().await.holds()? {
             match self.inner.link() {
-                Some(link) => link.defer(every, &self.inner.pulse).await,
+                Some(link) => link.defer(self.inner.attempt, every, &self.inner.pulse).await,
                 None => tokio::time::sleep(every).await,
             }
         }

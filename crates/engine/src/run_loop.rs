@@ -135,12 +135,15 @@ impl RunLoop {
                 self.attempt_ended(cell, lane, started_at, outcome.map(|outcome| *outcome));
             }
             Mail::Begin(inbox) => self.begin(cell, inbox),
-            Mail::Deferred(lane, until) => {
+            // What outlives its attempt does not speak for the next one.
+            Mail::Deferred(lane, attempt, _) | Mail::Undeferred(lane, attempt)
+                if self.attempts.get(&lane).is_none_or(|live| live.cx.attempt() != attempt) => {}
+            Mail::Deferred(lane, _, until) => {
                 // What waits kills nobody.
                 self.isolated.remove(&lane);
                 self.apply(cell, Event::Deferred { lane, until });
             }
-            Mail::Undeferred(lane) => self.apply(cell, Event::Undeferred(lane)),
+            Mail::Undeferred(lane, _) => self.apply(cell, Event::Undeferred(lane)),
             Mail::Isolated(lane, isolation) => {
                 self.isolated.insert(lane, isolation);
                 self.apply(cell, Event::Isolated(lane));

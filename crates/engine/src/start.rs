@@ -1,7 +1,9 @@
 //! Starting runs.
 
+mod bulk;
+mod seat;
+
 use std::{
-    collections::HashMap,
     future::Future,
     marker::PhantomData,
     mem,
@@ -11,29 +13,23 @@ use std::{
     time::Duration,
 };
 
+pub use bulk::BulkStart;
 use hmac_sha256::Hash;
+use seat::{NewSubject, Seat, started};
 use serde::Serialize;
 use serde_json::{Map, Value};
-use tokio::{sync::oneshot, task::JoinHandle, time::Sleep};
-use windlass_core::{ClaimId, Failure, NodeId, RunId, Seed, Time, nearest};
-use windlass_store::{
-    Act, KeyConflict, KeyLife, NewKey, NewRun, Owner, Place, Refusal, RunImage, StoreError, Unit, Written,
-};
+use tokio::{sync::oneshot, time::Sleep};
+use windlass_core::{Failure, RunId, nearest};
+use windlass_store::{Act, KeyConflict, KeyLife, NewKey, NewRun, Owner, Refusal, Unit, Written};
 
 use crate::{
     AnyWorkflow, Client, Error, Run, Slot,
-    committer::{Fate, Lost, Reply, Thread},
+    committer::{Fate, Lost, Reply},
     metric,
-    node::{Node, Registered},
+    node::Registered,
     options::DEFAULT_QUEUE,
-    outputs::Outputs,
-    run_loop::{Mail, RunCell, RunLoop, Subject},
-    take_up::take_up,
     waiters::Waiter,
 };
-
-/// How many runs one transaction of a bulk start writes.
-const BULK: usize = 1000;
 
 /// What a start asks for.
 pub(crate) struct Request {
@@ -292,49 +288,6 @@ fn refused(run: RunId, workflow: &str, key: Option<String>, refusal: Refusal) ->
     }
 }
 
-/// What follows from the answer to a start.
-fn started(
-    claimer: Option<Arc<Node>>,
-    seat: Option<Seat>,
-    subject: NewSubject,
-    sender: oneshot::Sender<Fate>,
-) -> Box<dyn FnOnce(Fate, Thread) + Send> {
-    Box::new(move |fate, thread| {
-        let run = subject.run;
-        let held = match (seat, &fate) {
-            (Some(seat), Ok(Written::Started { at, owned: true })) => seat.occupy(subject, *at),
-            // It was sent twice, and the first answer got lost: what that said is read back.
-            (Some(seat), Ok(Written::Existing { run: existing })) if *existing == run => {
-                seat.read_back(run);
-                None
-            }
-            // Not ours to run directly: whatever room was reserved is given back.
-            (seat, Ok(Written::Started { .. })) => {
-                let node = seat.as_ref().map(|seat| Arc::clone(&seat.node)).or(claimer);
-                drop(seat);
-                if let Some(node) = node {
-                    node.claim.notify_one();
-                }
-                None
-            }
-            _ => None,
-        };
-        // First the word, then the work, if that is done here: the run's code may take long before it lets go of
-        // the thread. Whoever stopped waiting does not want to know.
-        let begin = || held.map(|cell| cell.hand(Mail::Begin(Vec::new()), thread));
-        match thread {
-            Thread::Users => {
-                drop(sender.send(fate));
-                begin();
-            }
-            Thread::Ours => {
-                begin();
-                drop(sender.send(fate));
-            }
-        }
-    })
-}
-
 fn input_error(failure: Failure) -> Error {
     Error::Encode { what: "the input".to_owned(), why: failure.to_string() }
 }
@@ -414,270 +367,4 @@ fn digest(json: &[u8]) -> [u8; 16] {
     let mut digest = [0; 16];
     digest.copy_from_slice(&Hash::hash(json)[..16]);
     digest
-}
-
-/// Room on this node for a run that is being started.
-struct Seat {
-    node: Arc<Node>,
-    holder: NodeId,
-    claim: ClaimId,
-    registered: Arc<Registered>,
-    taken: bool,
-}
-
-/// What the node needs to know of the run besides.
-struct NewSubject {
-    run: RunId,
-    queue: Arc<str>,
-    key: Option<String>,
-    input: Slot,
-    context: Map<String, Value>,
-    timeout: Option<Duration>,
-}
-
-impl Seat {
-    /// Takes room, if this node would run the run at once.
-    fn take(node: &Arc<Node>, registered: &Arc<Registered>, run: RunId, new: &NewRun) -> Option<Self> {
-        let here = new.delay.is_none()
-            && node.options.queues.contains_key(&new.queue)
-            && !node.stopping.is_cancelled();
-        let holder = node.id().filter(|_| here && node.reserve())?;
-        let (node, registered) = (Arc::clone(node), Arc::clone(registered));
-        Some(Self { node, holder, claim: ClaimId::first(run), registered, taken: false })
-    }
-
-    /// Holds the run that has just been committed.
-    fn occupy(mut self, new: NewSubject, at: Time) -> Option<Arc<RunCell>> {
-        if !self.node.is(self.holder) {
-            // It was committed under the name that this process has taken since.
-            self.read_back(new.run);
-            return None;
-        }
-        self.taken = true;
-        let node = Arc::clone(&self.node);
-        let seed = Seed {
-            plan: Arc::clone(&self.registered.plan),
-            generation: 1,
-            recoveries: 0,
-            max_recoveries: node.options.max_recoveries,
-            opened_at: at,
-            timeout: new.timeout,
-            fan_limit: u32::try_from(node.options.slots).unwrap_or(u32::MAX),
-            context: new.context,
-            steps: Vec::new(),
-        };
-        let subject = Subject {
-            run: new.run,
-            claim: self.claim,
-            holder: self.holder,
-            generation: 1,
-            queue: new.queue,
-            key: new.key,
-            input: new.input,
-            registered: Arc::clone(&self.registered),
-        };
-        let outputs = Outputs::new(seed.plan.definition.tasks.len());
-        match windlass_core::Run::new(seed) {
-            Ok(run) => Some(RunCell::hold(node, subject, RunLoop::new(run, outputs, HashMap::new()))),
-            // Only records can disagree with a plan.
-            Err(divergence) => {
-                tracing::error!(run = %subject.run, %divergence, "a new run does not fit its own plan");
-                node.unreserve(1);
-                None
-            }
-        }
-    }
-
-    /// Runs the run if the store says that it is this node's under the seat's claim: who owns a run is never
-    /// assumed.
-    fn read_back(mut self, run: RunId) {
-        let node = Arc::clone(&self.node);
-        let reading = async move {
-            let image = match self.load(run).await {
-                Ok(image) => image,
-                Err(error) => {
-                    tracing::error!(%run, %error, "who owns a new run cannot be read back; it waits for this node's end");
-                    return;
-                }
-            };
-            let owner = image.as_ref().and_then(|image| match image.standing.place {
-                Place::Owned { node, claim } if claim == self.claim => Some(node),
-                _ => None,
-            });
-            let node = Arc::clone(&self.node);
-            match (image, owner) {
-                (Some(image), Some(owner)) if node.id() == Some(owner) => {
-                    self.taken = true;
-                    take_up(node, owner, self.claim, image).await;
-                }
-                // Anyone may claim it, this node too.
-                _ => node.claim.notify_one(),
-            }
-        };
-        node.user.spawn(reading);
-    }
-
-    /// The run with its records, asked for again while the store is out of reach.
-    async fn load(&self, run: RunId) -> Result<Option<RunImage>, StoreError> {
-        let mut pause = Duration::from_millis(10);
-        loop {
-            match self.node.hub.store.load(run).await {
-                Err(error) if error.is_temporary() && !self.node.hub.closed.is_cancelled() => {
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(Duration::from_secs(1));
-                }
-                answer => return answer,
-            }
-        }
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        if !self.taken {
-            self.node.unreserve(1);
-        }
-    }
-}
-
-/// Many starts on their way: a future that is ready when all of them are durable.
-#[must_use = "runs are started by awaiting this"]
-pub struct BulkStart<I> {
-    client: Client,
-    workflow: Arc<str>,
-    timeout: Option<Duration>,
-    inputs: Vec<I>,
-    settings: Settings,
-    key: Option<KeyOf<I>>,
-}
-
-/// Makes a run's key from its input.
-type KeyOf<I> = Box<dyn Fn(&I) -> String + Send>;
-
-impl<I: Serialize + Send + Sync + 'static> BulkStart<I> {
-    pub(crate) fn new(client: Client, workflow: AnyWorkflow, inputs: impl IntoIterator<Item = I>) -> Self {
-        let definition = workflow.definition();
-        Self {
-            client,
-            workflow: Arc::clone(&definition.name),
-            timeout: definition.timeout,
-            inputs: inputs.into_iter().collect(),
-            settings: Settings::default(),
-            key: None,
-        }
-    }
-
-    /// The key of each run, made from its input: see [`Start::key`].
-    pub fn key(mut self, key: impl Fn(&I) -> String + Send + 'static) -> Self {
-        self.key = Some(Box::new(key));
-        self
-    }
-
-    /// The queue of all of them. Default: `default`.
-    pub fn queue(mut self, queue: impl Into<Arc<str>>) -> Self {
-        self.settings.queue = Some(queue.into());
-        self
-    }
-
-    /// The priority of all of them, from 0 (most urgent) to 9. Default: 5.
-    pub fn priority(mut self, priority: u8) -> Self {
-        self.settings.priority = Some(priority);
-        self
-    }
-
-    /// How long they wait before they may begin.
-    pub fn delay(mut self, delay: Duration) -> Self {
-        self.settings.delay = Some(delay);
-        self
-    }
-
-    /// The longest that each may take.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.settings.timeout = Some(timeout);
-        self
-    }
-
-    /// A word to find all of them by. May be given several times.
-    pub fn tag(mut self, tag: impl Into<String>) -> Self {
-        self.settings.tags.push(tag.into());
-        self
-    }
-
-    async fn begin(self) -> Result<Vec<RunId>, Error> {
-        let Self { client, workflow, timeout, inputs, mut settings, key } = self;
-        known(&client, &workflow)?;
-        let mut ids = Vec::with_capacity(inputs.len());
-        let mut inputs = inputs.into_iter();
-        let mut writing: Option<JoinHandle<Result<Vec<RunId>, Error>>> = None;
-        loop {
-            // The next portion is encoded while the one before is being written.
-            let mut units = Vec::new();
-            for input in inputs.by_ref().take(BULK) {
-                settings.key = key.as_ref().map(|key| key(&input));
-                let input = Slot::new(input).map_err(input_error)?;
-                let new = new_run(&client, &workflow, timeout, &input, &settings)?;
-                units.push(Unit { run: RunId::new(), act: Act::Start(Box::new(new)) });
-            }
-            if let Some(writing) = writing.take() {
-                // It ends early only with the runtime.
-                ids.extend(writing.await.map_err(|_| Error::Stopped)??);
-            }
-            if units.is_empty() {
-                return Ok(ids);
-            }
-            writing = Some(tokio::spawn(write_bulk(client.clone(), Arc::clone(&workflow), units)));
-        }
-    }
-}
-
-/// Writes one portion of a bulk start, again if the store was out of reach: ids and keys make that
-/// harmless.
-async fn write_bulk(client: Client, workflow: Arc<str>, units: Vec<Unit>) -> Result<Vec<RunId>, Error> {
-    let units = Arc::new(units);
-    let mut pause = Duration::from_millis(10);
-    let answers = loop {
-        match client.hub().store.commit(None, Arc::clone(&units)).await {
-            Ok(answers) => break answers,
-            Err(error) if error.is_temporary() && !client.hub().closed.is_cancelled() => {
-                tracing::warn!(runs = units.len(), %error, "a bulk start failed; trying again");
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_secs(1));
-            }
-            Err(StoreError::Closed) => return Err(Error::Stopped),
-            Err(error) => return Err(error.into()),
-        }
-    };
-    if let Some(node) = client.node() {
-        node.claim.notify_one();
-    }
-    let written = units.iter().zip(answers).map(|(unit, answer)| match answer {
-        Ok(Written::Existing { run }) => Ok(run),
-        Ok(_) => Ok(unit.run),
-        Err(refusal) => {
-            let key = match &unit.act {
-                Act::Start(new) => new.key.as_ref().map(|key| key.key.clone()),
-                _ => None,
-            };
-            Err(refused(unit.run, &workflow, key, refusal))
-        }
-    });
-    written.collect()
-}
-
-impl<I: Serialize + Send + Sync + 'static> IntoFuture for BulkStart<I> {
-    type Output = Result<Vec<RunId>, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.begin())
-    }
-}
-
-impl<I> std::fmt::Debug for BulkStart<I> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BulkStart")
-            .field("workflow", &self.workflow)
-            .field("runs", &self.inputs.len())
-            .finish_non_exhaustive()
-    }
 }

@@ -16,10 +16,10 @@ pub(crate) enum Mail {
     Ended { lane: LaneId, started_at: Time, outcome: Option<Box<Result<Done, Failure>>> },
     /// So many records are durable, or not to be.
     Committed(u64, Result<(), Box<Lost>>),
-    /// An attempt waits without a slot.
-    Deferred(LaneId, Time),
-    /// A deferred attempt goes on.
-    Undeferred(LaneId),
+    /// The attempt of this number waits without a slot.
+    Deferred(LaneId, u32, Time),
+    /// A deferred attempt of this number goes on.
+    Undeferred(LaneId, u32),
     /// Something came from outside.
     Inbox(Box<InboxRow>),
     /// The time has come that the core named.
