@@ -5,21 +5,27 @@
 //! gate until every record asked for before it is safe. So the last outcome and the run's end travel in one
 //! commit, and a dependent never runs ahead of its upstream's result.
 
+mod close;
 mod command;
+mod fan;
 mod lane;
+mod outcome;
+mod plan;
 mod seed;
 mod sight;
 mod view;
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque},
+    collections::{BTreeSet, BinaryHeap},
     sync::Arc,
     time::Duration,
 };
 
 pub use command::{Attempt, Command, Ended, Event, LaneId, Order, Rest, Verdict};
+use fan::Fan;
 use lane::{Lane, Phase};
+pub use plan::Plan;
 pub use seed::{Divergence, Seed};
 use serde_json::{Map, Value};
 use sight::Sight;
@@ -27,49 +33,8 @@ use smallvec::SmallVec;
 pub use view::TaskView;
 
 use crate::{
-    Changes, Definition, Detail, Durability, Failure, Graph, OnFailure, Skip, Step, StepKind, TaskIx, Time,
+    Changes, Definition, Detail, Durability, Failure, OnFailure, Skip, Step, StepKind, TaskIx, Time,
 };
-
-/// A definition with what is derived from it, made once and shared by all its runs.
-#[derive(Debug)]
-pub struct Plan {
-    /// The definition.
-    pub definition: Arc<Definition>,
-    /// Who waits for whom.
-    pub graph: Graph,
-    by_name: HashMap<Arc<str>, TaskIx>,
-    handed_out: HashSet<TaskIx>,
-}
-
-impl Plan {
-    /// Derives what runs of this definition need.
-    #[must_use]
-    pub fn new(definition: Arc<Definition>) -> Self {
-        let graph = Graph::of(&definition);
-        let by_name = definition.indices().map(|at| (Arc::clone(&definition.task(at).name), at)).collect();
-        let handed_out = definition.tasks.iter().filter_map(|task| Some(task.for_each?.over)).collect();
-        Self { definition, graph, by_name, handed_out }
-    }
-
-    /// Whether a `for_each` hands out the elements of this lane's result, so that they have to be counted.
-    ///
-    /// The elements of a `for_each` are its instances' results, which are counted already.
-    #[must_use]
-    pub fn hands_out(&self, lane: LaneId) -> bool {
-        lane.item.is_none() && self.handed_out.contains(&lane.task)
-    }
-
-    /// The lane that a step's name stands for.
-    #[must_use]
-    pub fn lane(&self, step: &str) -> Option<LaneId> {
-        let (name, item) = match step.strip_suffix(']').and_then(|rest| rest.split_once('[')) {
-            Some((name, item)) => (name, Some(item.parse().ok()?)),
-            None => (step, None),
-        };
-        let task = *self.by_name.get(name)?;
-        Some(LaneId { task, item })
-    }
-}
 
 /// One run of a graph, in memory.
 #[derive(Debug)]
@@ -138,21 +103,6 @@ struct TaskRun {
 enum Lanes {
     One(Lane),
     Many(Box<Fan>),
-}
-
-/// The instances of a `for_each`.
-#[derive(Debug, Default)]
-struct Fan {
-    lanes: Vec<Lane>,
-    /// Instances that wait for one of the others to end.
-    queued: VecDeque<u32>,
-    /// What instances changed in the context. Joined in the order of the elements when all have ended, so
-    /// that the order in which they raced leaves no trace.
-    changes: BTreeMap<u32, Changes>,
-    failures: BTreeMap<u32, Failure>,
-    left: usize,
-    failed: u32,
-    cut: u32,
 }
 
 impl Run {
@@ -323,155 +273,6 @@ impl Run {
         self.definition().task(task).deadline.map(|limit| self.tasks[task.get()].ready_at + limit)
     }
 
-    fn attempt_ended(&mut self, lane: LaneId, started_at: Time, ended: Ended, dice: f64, now: Time) {
-        if !self.lane(lane).is_alive() {
-            return;
-        }
-        if matches!(self.lane(lane).phase, Phase::Deferred(_)) {
-            self.deferred -= 1;
-        }
-        self.alive -= 1;
-        let attempt = self.lane(lane).spent + 1;
-        match ended {
-            Ended::Completed { changes, items } => {
-                let detail = Detail { changes, items, ..Detail::default() };
-                self.lane_done(lane, StepKind::Completed, attempt, started_at, now, detail);
-            }
-            Ended::Failed(failure) => self.attempt_failed(lane, attempt, started_at, failure, dice, now),
-            Ended::Cut if self.closing.is_some() => {
-                self.lane_done(lane, StepKind::Cancelled, attempt, started_at, now, Detail::default());
-            }
-            // The node gives the run up; the attempt does not count, and whoever takes the run repeats it.
-            Ended::Cut => self.wake(lane),
-        }
-    }
-
-    fn attempt_failed(
-        &mut self,
-        lane: LaneId,
-        attempt: u32,
-        started_at: Time,
-        failure: Failure,
-        dice: f64,
-        now: Time,
-    ) {
-        let task = self.definition().task(lane.task);
-        let next = task
-            .retry
-            .decide(attempt, &failure, dice)
-            .map(|delay| now + delay)
-            .filter(|_| self.closing.is_none())
-            .filter(|at| self.task_deadline(lane.task).is_none_or(|deadline| *at < deadline));
-        let Some(at) = next else {
-            let detail = Detail { failure: Some(Box::new(failure)), ..Detail::default() };
-            self.lane_done(lane, StepKind::Failed, attempt, started_at, now, detail);
-            return;
-        };
-        let detail = Detail { failure: Some(Box::new(failure)), retry_at: Some(at), ..Detail::default() };
-        self.record(lane, StepKind::Retrying, attempt, started_at, now, detail);
-        let entry = self.lane_mut(lane);
-        entry.spent = attempt;
-        entry.phase = Phase::Backoff(at);
-        self.backoffs.push(Reverse((at, lane)));
-    }
-
-    fn lane_done(
-        &mut self,
-        lane: LaneId,
-        kind: StepKind,
-        attempt: u32,
-        started_at: Time,
-        now: Time,
-        detail: Detail,
-    ) {
-        let name = (kind == StepKind::Failed).then(|| self.step_name(lane).to_string());
-        self.keep(lane, kind, &detail);
-        if let (Some(name), Some(failure)) = (name, &detail.failure) {
-            self.note_failure(lane.task, name, failure);
-        }
-        self.record(lane, kind, attempt, started_at, now, detail);
-        let entry = self.lane_mut(lane);
-        entry.spent = attempt;
-        entry.phase = Phase::Done(kind);
-        self.lane_settled(lane, kind, now);
-    }
-
-    /// Remembers what later decisions need of a lane's outcome.
-    fn keep(&mut self, lane: LaneId, kind: StepKind, detail: &Detail) {
-        let task = &mut self.tasks[lane.task.get()];
-        match (kind, &mut task.lanes, lane.item) {
-            (StepKind::Completed, Lanes::Many(fan), Some(item)) if !detail.changes.is_empty() => {
-                fan.changes.insert(item, detail.changes.clone());
-            }
-            (StepKind::Completed, Lanes::One(_), _) => {
-                task.items = detail.items;
-                if !detail.changes.is_empty() {
-                    task.changes = Some(Box::new(detail.changes.clone()));
-                    self.any_changes = true;
-                }
-            }
-            (StepKind::Failed, Lanes::One(_), _) => task.failure = detail.failure.clone(),
-            (StepKind::Failed, Lanes::Many(fan), Some(item)) => {
-                if let Some(failure) = &detail.failure {
-                    fan.failures.insert(item, Failure::clone(failure));
-                }
-            }
-            (StepKind::Skipped, ..) => task.skip = detail.skipped.as_deref().cloned(),
-            _ => {}
-        }
-    }
-
-    fn note_failure(&mut self, task: TaskIx, step: String, failure: &Failure) {
-        if self.definition().task(task).allow_failure {
-            return;
-        }
-        self.first_failure.get_or_insert_with(|| Box::new(failure.clone()));
-        self.failed.push(step);
-    }
-
-    /// Counts a lane that has ended, and ends its task with the last one.
-    fn lane_settled(&mut self, lane: LaneId, kind: StepKind, now: Time) {
-        let task = &mut self.tasks[lane.task.get()];
-        let Lanes::Many(fan) = &mut task.lanes else {
-            return self.task_done(lane.task, kind, now);
-        };
-        fan.left -= 1;
-        fan.failed += u32::from(kind == StepKind::Failed);
-        fan.cut += u32::from(kind == StepKind::Cancelled);
-        if fan.left > 0 {
-            if let Some(item) = fan.queued.pop_front() {
-                self.queue(LaneId { task: lane.task, item: Some(item) });
-            }
-            return;
-        }
-        self.fan_done(lane.task, now);
-    }
-
-    fn fan_done(&mut self, task: TaskIx, at: Time) {
-        let kind = self.join_instances(task);
-        self.task_done(task, kind, at);
-    }
-
-    /// What the instances of a `for_each` amount to, in the order of the elements.
-    fn join_instances(&mut self, task: TaskIx) -> StepKind {
-        let allow_failure = self.definition().task(task).allow_failure;
-        let entry = &mut self.tasks[task.get()];
-        let Lanes::Many(fan) = &mut entry.lanes else { return StepKind::Completed };
-        let kind = fan.outcome(allow_failure);
-        if kind == StepKind::Failed {
-            entry.failure = fan.failures.values().next().cloned().map(Box::new);
-        }
-        let mut changes = Changes::default();
-        for change in std::mem::take(&mut fan.changes).into_values() {
-            changes.extend(&change);
-        }
-        if !changes.is_empty() {
-            entry.changes = Some(Box::new(changes));
-            self.any_changes = true;
-        }
-        kind
-    }
-
     fn task_done(&mut self, task: TaskIx, kind: StepKind, at: Time) {
         let entry = &mut self.tasks[task.get()];
         if entry.outcome.is_some() {
@@ -532,36 +333,6 @@ impl Run {
         }
     }
 
-    /// How many elements a task hands out. A `for_each` hands out the results of its instances.
-    fn elements(&self, task: TaskIx) -> u32 {
-        let entry = &self.tasks[task.get()];
-        match &entry.lanes {
-            _ if entry.outcome != Some(StepKind::Completed) => 0,
-            Lanes::One(_) => entry.items.unwrap_or(0),
-            Lanes::Many(fan) => u32::try_from(fan.lanes.len()).unwrap_or(u32::MAX),
-        }
-    }
-
-    /// Makes a `for_each` run once per element. What was recorded of its instances is there already.
-    fn fan_out(&mut self, task: TaskIx, items: u32) {
-        let limit =
-            self.definition().task(task).for_each.and_then(|f| f.limit).unwrap_or(self.fan_limit).max(1);
-        let entry = &mut self.tasks[task.get()];
-        let Lanes::Many(fan) = &mut entry.lanes else { return };
-        fan.lanes.resize(items as usize, Lane::NEW);
-        fan.queued = (0..items).filter(|item| !fan.lanes[*item as usize].is_done()).collect();
-        fan.left = fan.queued.len();
-        if fan.left == 0 {
-            // Nothing records this end, so it has to be one that can be worked out again.
-            let at = entry.ended_at.unwrap_or(entry.ready_at);
-            return self.fan_done(task, at);
-        }
-        let first: Vec<u32> = fan.queued.drain(..fan.left.min(limit as usize)).collect();
-        for item in first {
-            self.queue(LaneId { task, item: Some(item) });
-        }
-    }
-
     /// Lets a lane have its next attempt, now or when its backoff is over.
     fn queue(&mut self, lane: LaneId) {
         match self.lane(lane).phase {
@@ -592,55 +363,6 @@ impl Run {
         if let Phase::Deferred(_) = entry.phase {
             entry.phase = Phase::Running;
             self.deferred -= 1;
-        }
-    }
-
-    fn order(&mut self, order: Order) {
-        match order {
-            Order::Pause => self.paused = true,
-            Order::Resume => self.paused = false,
-            Order::Cancel { reason } => self.close(Verdict::Cancelled { reason }),
-            Order::Terminate { reason } => {
-                self.stop_everything();
-                self.ended = true;
-                self.commands.push(Command::End(Verdict::Cancelled { reason }));
-            }
-        }
-    }
-
-    /// Settles how the run ends. The first verdict stands.
-    fn close(&mut self, verdict: Verdict) {
-        if self.closing.is_none() {
-            self.closing = Some(Box::new(verdict));
-            self.stop_everything();
-        }
-    }
-
-    fn stop_everything(&mut self) {
-        let stops: Vec<LaneId> = self.lanes().filter(|(_, lane)| lane.is_alive()).map(|(id, _)| id).collect();
-        self.commands.extend(stops.into_iter().map(Command::Stop));
-    }
-
-    fn finish(&mut self) {
-        if self.ended || self.alive > 0 {
-            return;
-        }
-        let verdict = match self.closing.as_deref() {
-            Some(verdict) => verdict.clone(),
-            None if self.left > 0 => return,
-            None if self.failed.is_empty() => Verdict::Completed,
-            None => self.failure_verdict(),
-        };
-        self.ended = true;
-        self.commands.push(Command::End(verdict));
-    }
-
-    fn failure_verdict(&self) -> Verdict {
-        let mut failed = self.failed.iter().cloned();
-        Verdict::Failed {
-            step: failed.next().unwrap_or_default(),
-            failure: self.first_failure.clone().unwrap_or_else(|| Box::new(Failure::new("a task failed"))),
-            also: failed.collect(),
         }
     }
 
@@ -711,21 +433,6 @@ impl Run {
                 _ => None,
             })
             .min()
-    }
-
-    fn unfinished(&self) -> Vec<String> {
-        let open = self.tasks.iter().zip(&self.definition().tasks).filter(|(run, _)| run.outcome.is_none());
-        open.map(|(_, task)| task.name.to_string()).collect()
-    }
-}
-
-impl Fan {
-    fn outcome(&self, allow_failure: bool) -> StepKind {
-        match (self.cut, self.failed) {
-            (1.., _) => StepKind::Cancelled,
-            (_, 1..) if !allow_failure => StepKind::Failed,
-            _ => StepKind::Completed,
-        }
     }
 }
 

@@ -1,8 +1,11 @@
 //! Rows are gathered and written many at a time, and nobody can tell.
 
+mod common;
+
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use common::new_run;
 use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
 use windlass_sqlite::Sqlite;
 use windlass_store::{
@@ -57,24 +60,6 @@ impl Scene {
 
     async fn steps(&self, run: RunId) -> Vec<String> {
         self.image(run).await.steps.iter().map(|step| step.name.to_string()).collect()
-    }
-}
-
-fn new_run() -> NewRun {
-    NewRun {
-        workflow: Arc::from("etl"),
-        queue: Arc::from("default"),
-        priority: 5,
-        delay: None,
-        timeout: None,
-        input: Bytes::from_static(b"1"),
-        context: None,
-        key: None,
-        tags: Vec::new(),
-        forked_from: None,
-        trace: None,
-        steps: Vec::new(),
-        owner: None,
     }
 }
 

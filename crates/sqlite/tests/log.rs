@@ -1,42 +1,14 @@
 //! Room in the log never costs anything that was written.
 
+mod common;
+
 use std::{collections::HashSet, fs::File, path::Path, process::Command, sync::Arc, time::Duration};
 
-use bytes::Bytes;
+use common::{count, start, write};
 use rusqlite::Connection;
 use windlass_core::RunId;
 use windlass_sqlite::{Sqlite, SqliteOptions, Synchronous};
-use windlass_store::{Act, KeyConflict, KeyLife, NewKey, NewRun, Query, Store, StoreError, Unit, Written};
-
-fn start(bytes: usize) -> Unit {
-    let new = NewRun {
-        workflow: Arc::from("etl"),
-        queue: Arc::from("default"),
-        priority: 5,
-        delay: None,
-        timeout: None,
-        input: Bytes::from(vec![7; bytes]),
-        context: None,
-        key: None,
-        tags: Vec::new(),
-        forked_from: None,
-        trace: None,
-        steps: Vec::new(),
-        owner: None,
-    };
-    Unit { run: RunId::new(), act: Act::Start(Box::new(new)) }
-}
-
-async fn write(store: &Sqlite, units: Vec<Unit>) -> Result<(), StoreError> {
-    for answer in store.commit(None, Arc::new(units)).await? {
-        assert!(matches!(answer, Ok(Written::Started { .. })), "{answer:?}");
-    }
-    Ok(())
-}
-
-async fn count(store: &Sqlite) -> usize {
-    store.find(Query { limit: 10_000, ..Query::default() }).await.unwrap().runs.len()
-}
+use windlass_store::{Act, KeyConflict, KeyLife, NewKey, Store};
 
 fn log_of(file: &Path) -> std::path::PathBuf {
     let mut log = file.as_os_str().to_owned();

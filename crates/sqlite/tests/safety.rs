@@ -1,45 +1,16 @@
 //! What is left when writing fails.
 
+mod common;
+
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
 
-use bytes::Bytes;
+use common::{count, start, write};
 use rusqlite::Connection;
-use windlass_core::RunId;
 use windlass_sqlite::{CommitMoment, Sqlite, SqliteOptions};
-use windlass_store::{Act, NewRun, Query, Store, StoreError, Unit, Written};
-
-fn start(bytes: usize) -> Unit {
-    let new = NewRun {
-        workflow: Arc::from("etl"),
-        queue: Arc::from("default"),
-        priority: 5,
-        delay: None,
-        timeout: None,
-        input: Bytes::from(vec![7; bytes]),
-        context: None,
-        key: None,
-        tags: vec!["a".into()],
-        forked_from: None,
-        trace: None,
-        steps: Vec::new(),
-        owner: None,
-    };
-    Unit { run: RunId::new(), act: Act::Start(Box::new(new)) }
-}
-
-async fn write(store: &Sqlite, units: Vec<Unit>) -> Result<(), StoreError> {
-    for answer in store.commit(None, Arc::new(units)).await? {
-        assert!(matches!(answer, Ok(Written::Started { .. })), "{answer:?}");
-    }
-    Ok(())
-}
-
-async fn count(store: &Sqlite) -> usize {
-    store.find(Query { limit: 10_000, ..Query::default() }).await.unwrap().runs.len()
-}
+use windlass_store::{Query, Store};
 
 #[tokio::test]
 async fn a_full_disk_is_said_loses_nothing_and_is_gone_when_there_is_room() {

@@ -1,8 +1,11 @@
 //! Several who have one file open.
 
+mod common;
+
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use common::new_run;
 use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
 use windlass_sqlite::{CommitMoment, Sqlite, SqliteOptions};
 use windlass_store::{
@@ -50,27 +53,13 @@ impl Scene {
     }
 }
 
+fn owned(owner: Option<Owner>) -> NewRun {
+    NewRun { owner, ..new_run() }
+}
+
 fn new_node(id: NodeId) -> NewNode {
     let stale_after = LONG;
     NewNode { id, name: None, version: "1".into(), queues: vec!["default".into()], stale_after }
-}
-
-fn new_run(owner: Option<Owner>) -> NewRun {
-    NewRun {
-        workflow: Arc::from("etl"),
-        queue: Arc::from("default"),
-        priority: 5,
-        delay: None,
-        timeout: None,
-        input: Bytes::from_static(b"1"),
-        context: None,
-        key: None,
-        tags: Vec::new(),
-        forked_from: None,
-        trace: None,
-        steps: Vec::new(),
-        owner,
-    }
 }
 
 fn step(name: &str) -> StepRow {
@@ -96,7 +85,7 @@ impl Party {
     async fn start_owned(&self, claim: ClaimId) -> RunId {
         let run = RunId::new();
         let owner = Owner { claim, definition: self.definition };
-        let written = self.act(run, Act::Start(Box::new(new_run(Some(owner))))).await.unwrap();
+        let written = self.act(run, Act::Start(Box::new(owned(Some(owner))))).await.unwrap();
         assert!(matches!(written, Written::Started { owned: true, .. }), "{written:?}");
         run
     }
@@ -164,7 +153,7 @@ async fn what_a_node_holds_is_written_once_shrinks_and_goes() {
     let starts: Vec<_> = (0..200)
         .map(|_| {
             let owner = Some(Owner { claim, definition: party.definition });
-            Unit { run: RunId::new(), act: Act::Start(Box::new(new_run(owner))) }
+            Unit { run: RunId::new(), act: Act::Start(Box::new(owned(owner))) }
         })
         .collect();
     let runs: Vec<_> = starts.iter().map(|unit| unit.run).collect();
@@ -201,7 +190,7 @@ async fn a_run_that_changed_hands_belongs_to_the_last_one_who_got_it() {
     // Two runs come in one row, and only one of them goes: the row of the first node still lists it.
     let owner = || Some(Owner { claim, definition: first.definition });
     let (stays, goes) = (RunId::new(), RunId::new());
-    let starts = [stays, goes].map(|run| Unit { run, act: Act::Start(Box::new(new_run(owner()))) });
+    let starts = [stays, goes].map(|run| Unit { run, act: Act::Start(Box::new(owned(owner()))) });
     first.store.commit(Some(first.node), Arc::new(starts.into())).await.unwrap();
     first.act(goes, Act::Release { claim }).await.unwrap();
     assert_eq!(second.claim(next, 10).await, [goes]);
@@ -267,7 +256,7 @@ async fn what_a_client_does_on_the_same_handle_is_hinted() {
     let scene = Scene::new();
     let party = scene.party().await;
     let mut hints = party.store.hints();
-    let unit = Unit { run: RunId::new(), act: Act::Start(Box::new(new_run(None))) };
+    let unit = Unit { run: RunId::new(), act: Act::Start(Box::new(owned(None))) };
     party.store.commit(None, Arc::new(vec![unit])).await.unwrap();
     let hint = tokio::time::timeout(LONG, hints.recv()).await.expect("a hint comes").unwrap();
     assert_eq!(hint, Hint::Changed);
@@ -282,7 +271,7 @@ async fn a_batch_that_is_written_twice_is_hinted_to_the_other_node_of_its_handle
     let mut hints = party.store.hints();
     while hints.try_recv().is_ok() {}
     // A start that is there already has the writer give the batch up and forget what it knows.
-    let start = |run| Unit { run, act: Act::Start(Box::new(new_run(None))) };
+    let start = |run| Unit { run, act: Act::Start(Box::new(owned(None))) };
     let batch = Arc::new(vec![start(known), start(RunId::new())]);
     party.store.commit(Some(party.node), batch).await.unwrap();
     let hint =
@@ -302,7 +291,7 @@ async fn who_shares_a_transaction_with_a_repeated_start_is_answered_as_if_alone(
     let (ends, records) = (party.start_owned(claim).await, party.start_owned(other).await);
     let commit = |node, run, act| party.store.commit(node, Arc::new(vec![Unit { run, act }]));
     let me = Some(party.node);
-    let again = Act::Start(Box::new(new_run(None)));
+    let again = Act::Start(Box::new(owned(None)));
     let first = party.store.heartbeat(party.node, 0);
     let record = Act::Record { claim: other, steps: vec![step("a")], consumed: Vec::new() };
     let (ended, recorded, known) =
@@ -330,7 +319,7 @@ async fn bustle(store: Arc<Sqlite>, definition: DefinitionId, seed: u64) -> Vec<
         let owner = Owner { claim, definition };
         let runs: Vec<_> = (0..1 + (seed * 13 + round * 29) % 50).map(|_| RunId::new()).collect();
         let starts = runs.iter().zip(0..).map(|(run, n)| {
-            let mut new = new_run((dice(n) > 0).then(|| owner.clone()));
+            let mut new = owned((dice(n) > 0).then(|| owner.clone()));
             new.queue = Arc::from(format!("queue-{seed}"));
             Unit { run: *run, act: Act::Start(Box::new(new)) }
         });

@@ -224,3 +224,24 @@ async fn json_that_does_not_fit_the_type_is_a_failure_that_names_it(lab: Lab) ->
     assert_eq!(lab.attempts("sleepy"), 1, "trying again would not help");
     Ok(())
 }
+
+#[windlass::test]
+async fn waiting_for_a_slot_is_not_an_attempts_own_time(lab: Lab) -> Result<()> {
+    #[workflow]
+    mod brief {
+        use super::*;
+
+        #[task(timeout = "5s")]
+        pub async fn work() -> Result<()> {
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            Ok(())
+        }
+    }
+    let engine = lab.engine().slots(1).workflow(brief::workflow()).launch().await?;
+    let runs = [engine.start(brief::workflow(), ()).await?, engine.start(brief::workflow(), ()).await?];
+    for run in runs {
+        run.await?;
+    }
+    assert_eq!(lab.attempts("work"), 2, "neither was tried again");
+    Ok(())
+}

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -11,47 +11,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use windlass::{Client, prelude::*};
 
-#[derive(Default)]
-struct Hog {
-    entered: AtomicUsize,
-    let_go: AtomicBool,
-    gate: tokio::sync::Notify,
-    waiting: AtomicUsize,
-}
-
-struct LetGo(Arc<Hog>);
-
-impl Drop for LetGo {
-    fn drop(&mut self) {
-        self.0.let_go.store(true, Ordering::SeqCst);
-    }
-}
-
-impl Hog {
-    fn hold(&self) {
-        self.entered.fetch_add(1, Ordering::SeqCst);
-        let begun = Instant::now();
-        while !self.let_go.load(Ordering::SeqCst) && begun.elapsed() < Duration::from_secs(30) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    async fn barrier(&self) {
-        let woken = self.gate.notified();
-        tokio::pin!(woken);
-        woken.as_mut().enable();
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        woken.await;
-    }
-}
-
-async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "{what} did not happen");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
+use crate::hog::{Hog, LetGo, eventually};
 
 async fn soon<T>(what: &str, future: impl std::future::IntoFuture<Output = T>) -> T {
     let waited = tokio::time::timeout(Duration::from_secs(5), future.into_future()).await;
@@ -172,7 +132,7 @@ mod busy {
         hog.entered.fetch_add(1, Ordering::SeqCst);
         let begun = Instant::now();
         while !cx.is_cancelled() && begun.elapsed() < Duration::from_secs(20) {
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::park_timeout(Duration::from_millis(1));
         }
         Err("asked to stop".into())
     }
@@ -380,8 +340,15 @@ mod narrow {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancelled_attempt_that_waits_for_its_slot_ends_at_once_and_never_begins() -> Result<()> {
+/// One run that has the only slot, and one whose attempt waits for it.
+struct Queued {
+    hog: Arc<Hog>,
+    engine: Engine,
+    first: windlass::Run<()>,
+    second: windlass::Run<()>,
+}
+
+async fn queued() -> Result<Queued> {
     let hog = Arc::new(Hog::default());
     let engine = Engine::open("sqlite::memory:")
         .slots(1)
@@ -392,7 +359,15 @@ async fn a_cancelled_attempt_that_waits_for_its_slot_ends_at_once_and_never_begi
     let first = engine.start(narrow::workflow(), true).await?;
     eventually("the first", || hog.entered.load(Ordering::SeqCst) == 1).await;
     let second = engine.start(narrow::workflow(), false).await?;
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    while second.status().await?.tasks[0].state != windlass::TaskState::Running {
+        tokio::task::yield_now().await;
+    }
+    Ok(Queued { hog, engine, first, second })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_attempt_that_waits_for_its_slot_ends_at_once_and_never_begins() -> Result<()> {
+    let Queued { hog, engine, first, second } = queued().await?;
     second.cancel("not needed").await?;
     assert_eq!(soon("the end of the second", second).await.unwrap_err().code(), "run_cancelled");
     hog.gate.notify_one();
@@ -404,26 +379,18 @@ async fn a_cancelled_attempt_that_waits_for_its_slot_ends_at_once_and_never_begi
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_waits_for_a_slot_does_not_begin_when_the_engine_stops() -> Result<()> {
-    let hog = Arc::new(Hog::default());
-    let engine = Engine::open("sqlite::memory:")
-        .slots(1)
-        .shared(Arc::clone(&hog))
-        .workflow(narrow::workflow())
-        .launch()
-        .await?;
-    let _first = engine.start(narrow::workflow(), true).await?;
-    eventually("the first", || hog.entered.load(Ordering::SeqCst) == 1).await;
-    let second = engine.start(narrow::workflow(), false).await?;
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    let Queued { hog, engine, first: _first, second } = queued().await?;
     let stopping = tokio::spawn({
         let engine = engine.clone();
         async move { engine.stop().await }
     });
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    // It is handed back, and then the slot is free.
+    while second.status().await?.state == windlass::RunState::Running {
+        tokio::task::yield_now().await;
+    }
     hog.gate.notify_one();
     stopping.await??;
     assert_eq!(hog.entered.load(Ordering::SeqCst), 1, "nothing new starts");
-    drop(second);
     Ok(())
 }
 

@@ -1,48 +1,15 @@
 //! Code that does not yield, and code that cannot be stopped: on real threads, in real time.
 
+mod hog;
+mod hostile;
+
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
+use hog::{Hog, LetGo, eventually};
 use windlass::{FailureKind, prelude::*};
-
-/// Keeps a thread busy until it is told to let go.
-#[derive(Default)]
-struct Hog {
-    entered: AtomicBool,
-    let_go: AtomicBool,
-}
-
-/// Lets the thread go when a test ends, however it ends: a runtime waits for its blocking threads.
-struct LetGo(Arc<Hog>);
-
-impl Drop for LetGo {
-    fn drop(&mut self) {
-        self.0.let_go.store(true, Ordering::SeqCst);
-    }
-}
-
-impl Hog {
-    fn hold(&self) {
-        self.entered.store(true, Ordering::SeqCst);
-        while !self.let_go.load(Ordering::SeqCst) {
-            std::thread::park_timeout(Duration::from_millis(1));
-        }
-    }
-}
-
-/// Waits for something that happens on another thread, but not for ever.
-async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{what} did not happen");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
 
 #[workflow]
 mod greedy {
@@ -141,7 +108,7 @@ async fn a_run_whose_blocking_code_still_runs_is_not_handed_over() -> Result<()>
         || Engine::open(url.clone()).shared(Arc::clone(&hog)).workflow(stubborn::workflow()).launch();
     let engine = launch().await?;
     let run = engine.start(stubborn::workflow(), ()).await?;
-    eventually("the start", || hog.entered.load(Ordering::SeqCst)).await;
+    eventually("the start", || hog.entered.load(Ordering::SeqCst) > 0).await;
     let error = engine.stop_now().await.unwrap_err();
     assert!(error.to_string().contains("blocking"), "{error}");
     let other = launch().await?;
