@@ -23,8 +23,8 @@ const WOKEN: u8 = 2;
 /// A future that is polled by whoever wakes it, on the spot, instead of by a thread that has to be woken first.
 ///
 /// It is for a short service between threads that are awake anyway: a thread that only passes things on costs
-/// two wake-ups each time, and a wake-up costs more than the work. It must never wait in its own code, nor run
-/// anybody else's.
+/// two wake-ups each time, and a wake-up costs more than the work. It must not wait in its own code for longer than
+/// wake-ups take, nor run anybody else's.
 struct Driven {
     future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
     state: AtomicU8,

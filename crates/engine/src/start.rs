@@ -174,7 +174,14 @@ impl<O> Future for Start<O> {
         if matches!(self.state, State::Asking(..))
             && let State::Asking(client, request) = mem::replace(&mut self.state, State::Over)
         {
-            self.state = State::Starting(Starting::new(client, request)?);
+            let starting = Starting::new(client, request)?;
+            let at_once = !starting.fate.is_empty();
+            self.state = State::Starting(starting);
+            if at_once {
+                // Committed on this very thread: others on it have their turn before the next.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
         }
         let State::Starting(starting) = &mut self.state else {
             panic!("a start was polled after it was ready")

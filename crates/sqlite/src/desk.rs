@@ -8,9 +8,10 @@ use std::{
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, RecvTimeoutError},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use windlass_core::NodeId;
 use windlass_store::{Hint, StoreError};
@@ -18,11 +19,12 @@ use windlass_store::{Hint, StoreError};
 use crate::{
     book::Book,
     clock::Clock,
-    error::describe,
+    error::{Fault, describe},
     held::Mirror,
     job::Job,
     locks::Locks,
     log::Log,
+    open::BUSY,
     options::CommitMoment,
     sheets::{Starts, is_repeat},
 };
@@ -36,10 +38,15 @@ const ALONE: Duration = Duration::from_millis(250);
 
 const VERSION: &str = "PRAGMA data_version";
 
+/// Transactions that take longer than this are not for the thread of a caller: what is won by not waking another is
+/// little beside it.
+const QUICK: Duration = Duration::from_micros(500);
+
 /// Owns the connection that writes, and does whole transactions on it.
 ///
-/// It takes whatever requests are waiting, does them one after the other in one transaction, and answers them
-/// when the transaction is on disk. A request that fails takes nobody with it: the others are done again.
+/// Its thread takes whatever requests are waiting, does them one after the other in one transaction, and answers them
+/// when the transaction is on disk. A request that fails takes nobody with it: the others are done again. While that
+/// thread has nothing to do, others may do a quick transaction on their own.
 pub(crate) struct Desk {
     pub(crate) book: Book,
     pub(crate) clock: Clock,
@@ -62,24 +69,27 @@ pub(crate) struct Desk {
     pub(crate) starts: Starts,
     pub(crate) commits: u64,
     pub(crate) seen_version: i64,
+    /// How long a transaction took lately.
+    pub(crate) pace: Duration,
     /// `None` for a database in memory.
     pub(crate) log: Option<Log>,
 }
 
 impl Desk {
     /// Serves until nobody can ask any more.
-    pub(crate) fn run(mut self, requests: &Receiver<Box<dyn Job<Self>>>) {
+    pub(crate) fn run(desk: &Mutex<Self>, requests: &Receiver<Box<dyn Job<Self>>>) {
         loop {
-            let request = match self.pause() {
+            let pause = desk.lock().pause();
+            let request = match pause {
                 Some(pause) => requests.recv_timeout(pause),
                 None => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match request {
                 Ok(first) => {
                     let more = std::iter::from_fn(|| requests.try_recv().ok());
-                    self.serve(std::iter::once(first).chain(more).take(TOGETHER).collect());
+                    desk.lock().serve(std::iter::once(first).chain(more).take(TOGETHER).collect());
                 }
-                Err(RecvTimeoutError::Timeout) => self.look_around(),
+                Err(RecvTimeoutError::Timeout) => desk.lock().look_around(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
@@ -106,8 +116,44 @@ impl Desk {
         })
     }
 
+    /// Does something in a transaction of its own if that is quick and needs no waiting. `None` when it is not, or
+    /// when it fails: nothing was done then.
+    pub(crate) fn at_once<T>(&mut self, mut work: impl FnMut(&mut Self) -> Result<T, Fault>) -> Option<T> {
+        if self.pace > QUICK {
+            return None;
+        }
+        let locks = self.locks.clone();
+        let turn = locks.as_ref().map(|locks| locks.turnstile.pass_at_once()).transpose().ok()?;
+        if turn.as_ref().is_some_and(Option::is_none) {
+            return None;
+        }
+        let mut done = None;
+        // Somebody with another program may have locked the database.
+        self.book.conn.busy_timeout(Duration::ZERO).ok()?;
+        let written = self.write(&mut |desk| {
+            done = match work(desk) {
+                Ok(value) => Some(value),
+                Err(Fault::Sql(error)) => return Err(error),
+                Err(Fault::Refused(_)) => None,
+            };
+            Ok(())
+        });
+        let waits_again = self.book.conn.busy_timeout(BUSY);
+        drop(turn);
+        match written.and(waits_again) {
+            Ok(()) => {
+                self.tidy();
+                done
+            }
+            Err(_) => {
+                self.forget();
+                None
+            }
+        }
+    }
+
     fn serve(&mut self, mut jobs: Vec<Box<dyn Job<Self>>>) {
-        let fate = self.transact(&mut jobs);
+        let fate = self.transact(|desk| jobs.iter_mut().try_for_each(|job| job.attempt(desk)));
         if fate.is_err() && jobs.len() > 1 {
             for job in jobs {
                 self.serve(vec![job]);
@@ -119,17 +165,20 @@ impl Desk {
         }
     }
 
-    /// Does the jobs in one transaction; leaves nothing of it when one of them cannot be done.
-    fn transact(&mut self, jobs: &mut [Box<dyn Job<Self>>]) -> Result<(), StoreError> {
+    /// Does something in a transaction; leaves nothing of it when it cannot be done.
+    fn transact(
+        &mut self,
+        mut work: impl FnMut(&mut Self) -> rusqlite::Result<()>,
+    ) -> Result<(), StoreError> {
         let locks = self.locks.clone();
         let turn = locks.as_ref().map(|locks| locks.turnstile.pass()).transpose();
         let turn = turn.map_err(|error| self.unavailable("the turn to write could not be taken", &error))?;
-        let mut done = self.write(jobs);
+        let mut done = self.write(&mut work);
         if done.as_ref().is_err_and(is_repeat) {
             // It is rare that a start is sent again, so the others need not pay for it.
             self.forget();
             self.starts = Starts::OneByOne;
-            done = self.write(jobs);
+            done = self.write(&mut work);
             self.starts = Starts::Together;
         }
         drop(turn);
@@ -145,12 +194,11 @@ impl Desk {
         }
     }
 
-    fn write(&mut self, jobs: &mut [Box<dyn Job<Self>>]) -> Result<(), rusqlite::Error> {
+    fn write(&mut self, work: &mut impl FnMut(&mut Self) -> rusqlite::Result<()>) -> rusqlite::Result<()> {
+        let began = Instant::now();
         self.book.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         self.look_for_others()?;
-        for job in jobs {
-            job.attempt(self)?;
-        }
+        work(self)?;
         if let Some(log) = &mut self.log {
             log.make_room();
         }
@@ -158,6 +206,7 @@ impl Desk {
         self.tell(CommitMoment::Before(self.commits));
         self.book.conn.prepare_cached("COMMIT")?.execute([])?;
         self.tell(CommitMoment::After(self.commits));
+        self.pace = (self.pace * 3 + began.elapsed()) / 4;
         Ok(())
     }
 

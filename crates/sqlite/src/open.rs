@@ -21,7 +21,7 @@ use crate::{
 /// The first version of SQLite that does not lose committed data when two connections write checkpoints at once.
 const OLDEST_SQLITE: i32 = 3_051_003;
 /// How long a statement waits for a program that knows nothing of our turnstile.
-const BUSY: Duration = Duration::from_secs(5);
+pub(crate) const BUSY: Duration = Duration::from_secs(5);
 /// After how many pages in the log they are moved to the database: enough that a page which changes often is
 /// moved once for many changes.
 const CHECKPOINT_PAGES: i32 = 4_000;

@@ -10,7 +10,7 @@ use std::{
     thread::JoinHandle,
 };
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::{broadcast, oneshot};
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
@@ -53,7 +53,8 @@ pub struct Sqlite {
 
 /// The ways to the threads, which end when these are dropped.
 struct Threads {
-    desk: Sender<Box<dyn Job<Desk>>>,
+    requests: Sender<Box<dyn Job<Desk>>>,
+    desk: Arc<Mutex<Desk>>,
     /// `None` for a database in memory: only its writer can see it.
     readers: Option<Sender<Box<dyn Job<Book>>>>,
     /// All but the one that writes.
@@ -140,11 +141,14 @@ impl Sqlite {
             commits: 0,
             seen_version: 0,
             log,
+            pace: std::time::Duration::ZERO,
         };
         desk.learn_version().map_err(|error| open::failed(std::path::Path::new(&file), &error))?;
+        let desk = Arc::new(Mutex::new(desk));
         let (sender, requests) = channel();
-        let writer = spawn("windlass-write", move || desk.run(&requests));
-        let threads = Threads { desk: sender, readers, handles, writer, _watching: watching };
+        let written = Arc::clone(&desk);
+        let writer = spawn("windlass-write", move || Desk::run(&written, &requests));
+        let threads = Threads { requests: sender, desk, readers, handles, writer, _watching: watching };
         Ok(Self { file, clock, hints, threads: RwLock::new(Some(threads)) })
     }
 
@@ -154,14 +158,14 @@ impl Sqlite {
         let Some(threads) = self.threads.write().take() else { return };
         let (closed, wait) = oneshot::channel::<()>();
         std::thread::spawn(move || {
-            let Threads { desk, readers, handles, writer, _watching } = threads;
+            let Threads { requests, desk, readers, handles, writer, _watching } = threads;
             drop((readers, _watching));
             for handle in handles {
                 join(handle);
             }
             // Whoever closes last moves the log to the database and removes it. Of several who close at once, each may
             // find the others still there, and then nobody does.
-            drop(desk);
+            drop((desk, requests));
             join(writer);
             drop(closed);
         });
@@ -185,7 +189,7 @@ impl Sqlite {
         work: impl FnMut(&mut Desk) -> Result<T, Fault> + Send + 'static,
     ) -> Answer<'static, T> {
         let (job, answer) = job::ask(work);
-        let sent = self.threads.read().as_ref().is_some_and(|threads| threads.desk.send(job).is_ok());
+        let sent = self.threads.read().as_ref().is_some_and(|threads| threads.requests.send(job).is_ok());
         Box::pin(async move {
             if sent { answer.await.unwrap_or(Err(StoreError::Closed)) } else { readers::closed() }
         })
@@ -246,6 +250,15 @@ impl Store for Sqlite {
 
     fn sweep(&self, judge: NodeId, limit: usize) -> Answer<'_, Swept> {
         self.write(move |desk| node::sweep(desk, judge, limit))
+    }
+
+    fn commit_at_once(&self, node: Option<NodeId>, batch: &[Unit]) -> Option<Vec<Result<Written, Refusal>>> {
+        let threads = self.threads.read();
+        let mut desk = threads.as_ref()?.desk.try_lock()?;
+        let done = desk.at_once(|desk| commit::commit(desk, node, batch));
+        // Whoever waits for it has waited for this.
+        MutexGuard::unlock_fair(desk);
+        done
     }
 
     fn commit(

@@ -57,6 +57,22 @@ impl Turnstile {
         Ok(turn)
     }
 
+    /// Takes the turn of this process if nobody else has it or wants it.
+    pub(crate) fn pass_at_once(&self) -> io::Result<Option<Turn<'_>>> {
+        if !is_free(self.next.try_lock())? {
+            return Ok(None);
+        }
+        let taken = is_free(self.main.try_lock());
+        let released = self.next.unlock();
+        if !taken? {
+            return released.map(|()| None);
+        }
+        let turn = Turn(self);
+        released?;
+        sign(&self.main)?;
+        Ok(Some(turn))
+    }
+
     /// How long this process has been waiting for its turn, if it is.
     pub(crate) fn waiting(&self) -> Option<Duration> {
         self.waiting_since.lock().map(|since| since.elapsed())
@@ -88,6 +104,15 @@ impl Turnstile {
                 taken => return taken,
             }
         }
+    }
+}
+
+/// Whether a lock could be taken at once.
+fn is_free(tried: Result<(), TryLockError>) -> io::Result<bool> {
+    match tried {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 

@@ -48,6 +48,14 @@ pub trait Store: Send + Sync + 'static {
     /// hold nothing. Which runs come first is the store's choice.
     fn sweep(&self, judge: NodeId, limit: usize) -> Answer<'_, Swept>;
 
+    /// Does what [`commit`](Self::commit) does, on the thread of the caller, if that takes less than waking another
+    /// thread twice: when nobody else writes, and commits are quick. `None` when it does not, or when it fails: then
+    /// `commit` has to be asked, and says what became of it.
+    fn commit_at_once(&self, node: Option<NodeId>, batch: &[Unit]) -> Option<Vec<Result<Written, Refusal>>> {
+        let _ = (node, batch);
+        None
+    }
+
     /// Writes a batch in one transaction, in order, and answers each unit. `node` is the acting node;
     /// `None` for a client that runs nothing: its acts that carry a claim are refused, and the runs it
     /// starts are ready.

@@ -13,11 +13,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use windlass_store::{Refusal, Unit, Written};
 
-use super::{Lost, Thread, queue::Replier};
-
-/// So few answers are handed on by the thread that has them, and wake whom they are for: a thread that only passes
-/// them on would have to be woken first.
-const FEW: usize = 4;
+use super::{FEW, Lost, Thread, queue::Replier};
 
 /// The answers to a batch, on their way to those who wait for them.
 ///
@@ -45,6 +41,8 @@ impl Answers {
         answers: Vec<Result<Written, Refusal>>,
         units: Vec<Unit>,
     ) {
+        // So few answers are handed on by the thread that has them, and wake whom they are for: a thread that only
+        // passes them on would have to be woken first.
         let Some(user) = user.filter(|_| repliers.len() > FEW) else {
             for (replier, answer) in repliers.into_iter().zip(answers) {
                 replier.reply.answer(answer.map_err(Lost::Refused), Thread::Ours);

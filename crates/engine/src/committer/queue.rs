@@ -91,6 +91,16 @@ impl Batch {
         self.units.is_empty()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.units.len()
+    }
+
+    /// Whether all of it is what takes runs further, handed in by code of ours, which gives its thread up between one
+    /// commit and the next. Code of the user's that saves or sends in a loop might not.
+    pub(super) fn is_progress(&self) -> bool {
+        self.units.iter().all(|unit| matches!(unit.act, Act::Start(_) | Act::Record { .. } | Act::End { .. }))
+    }
+
     /// How many callers' turns are free again, now that this is being written.
     pub(super) fn callers(&mut self) -> usize {
         self.repliers.iter_mut().map(|replier| usize::from(std::mem::take(&mut replier.is_caller))).sum()

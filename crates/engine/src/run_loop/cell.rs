@@ -3,6 +3,7 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
+    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -44,6 +45,9 @@ pub(crate) struct RunCell {
     /// Locked by whoever hears the mails. `None` when the run is over.
     run: Mutex<Option<RunLoop>>,
 }
+
+/// How long a thread stays with one run before others on it have their turn.
+const SPELL: Duration = Duration::from_millis(1);
 
 #[derive(Default)]
 struct Post {
@@ -200,6 +204,7 @@ impl RunCell {
     /// Hears this mail and all that come meanwhile. Answers whether the run is over.
     fn hear_all(self: &Arc<Self>, run: &mut RunLoop, first: Mail) -> bool {
         run.take(self, first);
+        let began = run.now;
         loop {
             run.go_on(self);
             if run.is_over() {
@@ -208,6 +213,14 @@ impl RunCell {
             let mut post = self.post.lock();
             if post.mails.is_empty() {
                 post.turn = Turn::Free;
+                return false;
+            }
+            if run.now - began > SPELL {
+                drop(post);
+                // A task of its own has the turn now, and hears them.
+                let cell = Arc::clone(self);
+                self.node.user.spawn(async move { cell.hear(Mail::GoOn) });
+                self.node.make_way();
                 return false;
             }
             let mails = std::mem::take(&mut post.mails);

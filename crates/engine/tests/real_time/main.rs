@@ -4,7 +4,10 @@ mod hog;
 mod hostile;
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -151,6 +154,49 @@ async fn a_caller_is_woken_by_the_end_of_its_run_and_never_polls_for_it() -> Res
     }
     // A caller that looked twice a second would need ten seconds.
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    engine.stop().await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quiet_engine_that_commits_on_the_threads_of_others_lets_them_have_their_turn() -> Result<()> {
+    const TASKS: usize = 1_000;
+    let (hog, ticks) = (Arc::new(Hog::default()), Arc::new(AtomicUsize::new(0)));
+    let _let_go = LetGo(Arc::clone(&hog));
+    // Each task is recorded before the next begins, and none ever waits for anything else.
+    let tasks = (0..TASKS).map(|at| {
+        let ticks = Arc::clone(&ticks);
+        let task = Task::new(format!("t{at}"), move |_| {
+            if at == 0 {
+                ticks.store(0, Ordering::SeqCst);
+            }
+            let seen = ticks.load(Ordering::SeqCst);
+            async move { Ok(seen) }
+        });
+        if at == 0 { task } else { task.after([format!("t{}", at - 1)]) }
+    });
+    let chain = Workflow::builder("chain").tasks(tasks).build()?;
+    let engine = Engine::open("sqlite::memory:").workflow(chain).launch().await?;
+    // One of the two threads is kept busy, so the other has everything else to do.
+    tokio::spawn({
+        let hog = Arc::clone(&hog);
+        async move { hog.hold() }
+    });
+    eventually("one thread is busy", || hog.entered.load(Ordering::SeqCst) == 1).await;
+    let ticking = tokio::spawn({
+        let ticks = Arc::clone(&ticks);
+        async move {
+            loop {
+                ticks.fetch_add(1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+    let ticks = engine.start_by_name("chain", serde_json::Value::Null).await?.await?;
+    ticking.abort();
+    let ticks = ticks.as_u64().unwrap();
+    assert!(ticks > 5, "{TASKS} commits left others {ticks} turns");
+    hog.let_go.store(true, Ordering::SeqCst);
     engine.stop().await?;
     Ok(())
 }
