@@ -49,7 +49,10 @@ fn measure(options: &Options) -> Result<()> {
     }
     let ground = Ground::find(options.directory.as_deref())?;
     let mut lines = Vec::new();
-    for &workload in &options.workloads {
+    let mut workloads = options.workloads.clone();
+    // The most that a process ever had is what its first workload says.
+    workloads.sort_by_key(|workload| *workload != Workload::Memory);
+    for workload in workloads {
         for &store in &options.stores {
             if !options.json {
                 eprintln!("{} on {} …", workload.name(), store.name());
