@@ -79,11 +79,18 @@ const ROOMS: &[Room] = &[
     Room { package: "windlass-examples", neighbours: &["windlass"], never_directly: &[], never_at_all: &[] },
     Room {
         package: "windlass-bench",
-        neighbours: &["windlass", "windlass-postgres", "windlass-sqlite", "windlass-store"],
+        neighbours: &[
+            "windlass",
+            "windlass-cluster",
+            "windlass-postgres",
+            "windlass-sqlite",
+            "windlass-store",
+        ],
         never_directly: &[],
         never_at_all: &[],
     },
-    Room { package: "xtask", neighbours: &[], never_directly: &[], never_at_all: &[] },
+    Room { package: "windlass-cluster", neighbours: &[], never_directly: &[], never_at_all: &[] },
+    Room { package: "xtask", neighbours: &["windlass-cluster"], never_directly: &[], never_at_all: &[] },
 ];
 
 /// Looks at every crate of the workspace, and names every arrow that points the wrong way.

@@ -1,7 +1,8 @@
 //! The project's chores. `cargo xtask help` lists them.
 //!
-//! It has no dependencies and needs nothing but the Rust toolchain and a C compiler. Tools that make the work
-//! quicker or stricter (nextest, cargo-deny) are used where they are installed.
+//! It has no dependencies of others and needs nothing but the Rust toolchain and a C compiler. Tools that make the work
+//! quicker or stricter (nextest, cargo-deny) are used where they are installed; PostgreSQL, which the tests need, is
+//! installed where that can be done.
 
 mod arrows;
 mod bench;

@@ -1,5 +1,7 @@
 //! `cargo xtask test`: the checks, then everything that runs.
 
+use windlass_cluster::Cluster;
+
 use crate::{
     Pace, check,
     chore::{self, Chore, Outcome},
@@ -28,8 +30,11 @@ pub(crate) fn run(workspace: &Workspace, pace: Pace) -> Result<(), String> {
 /// Unit tests, integration tests, and the examples through theirs.
 fn tests(tools: Tools) -> Chore<'static> {
     Chore::new("tests", "`cargo test NAME` repeats one test by itself", move |workspace| {
+        windlass_cluster::install()?;
+        // One cluster for all of them. What a power cut does to it is PostgreSQL's business.
+        let cluster = Cluster::start(&["fsync = off", "max_connections = 300"])?;
         let arguments = command(tools, &["--workspace", "--all-features", "--locked"]);
-        workspace.run(&mut workspace.cargo(&arguments))?;
+        workspace.run(workspace.cargo(&arguments).env(windlass_cluster::VARIABLE, cluster.url()))?;
         Ok(Outcome::Done)
     })
 }

@@ -40,6 +40,7 @@
 //! | feature | what it adds | default |
 //! |---|---|---|
 //! | `sqlite` | state in an SQLite file | yes |
+//! | `postgres` | state in a PostgreSQL database, for many processes on many machines | no |
 //! | `macros` | `#[workflow]`, `#[task]`, `compose!`, `#[windlass::test]` | yes |
 //! | `testing` | the `Lab`: virtual time, planned failures, crashes | no |
 

@@ -18,6 +18,13 @@ pub(crate) async fn open(url: &str) -> Result<Arc<dyn Store>, Error> {
                 .map(|store| Arc::new(store) as Arc<dyn Store>)
                 .map_err(|error| Error::Store(error.to_string()))
         }
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => {
+            let store = windlass_postgres::Postgres::open(url).await;
+            store
+                .map(|store| Arc::new(store) as Arc<dyn Store>)
+                .map_err(|error| Error::Store(error.to_string()))
+        }
         other => Err(Error::Store(format!(
             "`{}` does not name a store that this program has: {}",
             without_password(url),
@@ -29,6 +36,7 @@ pub(crate) async fn open(url: &str) -> Result<Arc<dyn Store>, Error> {
 fn advice(scheme: &str) -> String {
     match scheme {
         "sqlite" => "build windlass with its feature `sqlite`".to_owned(),
+        "postgres" | "postgresql" => "build windlass with its feature `postgres`".to_owned(),
         _ => "use `sqlite://path/to/file.db`, or `sqlite::memory:` for a trial".to_owned(),
     }
 }

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use windlass_core::{NodeId, Time};
-use windlass_store::{Death, Heartbeat, Joined, NewNode, NodeRow, StoreError, Swept};
+use windlass_store::{Death, Heartbeat, Joined, NewNode, NodeRow, StoreError, Swept, host_name};
 
 use crate::{column, desk::Desk, error::Fault, held::Mirror, holding, inbox, ready::ReadyRow, sheet::Sheet};
 
@@ -83,7 +83,7 @@ pub(crate) fn join(desk: &mut Desk, new: &NewNode) -> Result<Joined, Fault> {
             ":id": new.id.as_bytes(),
             ":name": new.name,
             ":pid": std::process::id(),
-            ":host": host(),
+            ":host": host_name(),
             ":version": new.version,
             ":queues": serde_json::Value::from(new.queues.clone()).to_string(),
             ":now": now.0,
@@ -235,16 +235,4 @@ fn node_row(row: &Row<'_>) -> rusqlite::Result<NodeRow> {
         dead: row.get(9)?,
         running: row.get(10)?,
     })
-}
-
-/// The name of this machine, for the person who has to find it.
-fn host() -> String {
-    let named = ["/proc/sys/kernel/hostname", "/etc/hostname"]
-        .iter()
-        .find_map(|file| std::fs::read_to_string(file).ok())
-        .or_else(|| std::env::var("COMPUTERNAME").or_else(|_| std::env::var("HOSTNAME")).ok());
-    named
-        .map(|name| name.trim().to_owned())
-        .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "localhost".into())
 }

@@ -9,6 +9,7 @@
 
 mod act;
 mod error;
+mod host;
 mod memory;
 mod query;
 mod record;
@@ -21,6 +22,7 @@ pub use act::{
     Act, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewRun, Owner, Refusal, Unit, Written,
 };
 pub use error::StoreError;
+pub use host::host_name;
 pub use memory::{Call, Memory, Moment, Side, Verdict};
 pub use query::{Page, Query};
 pub use record::{

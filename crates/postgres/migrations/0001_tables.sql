@@ -1,0 +1,175 @@
+-- Every name is qualified with the schema, which is written in place of {s}.
+
+-- The time of the transaction, in microseconds since 1970: all that a batch writes carries the same.
+CREATE FUNCTION {s}.clock() RETURNS bigint LANGUAGE sql STABLE AS
+    $$ SELECT (extract(epoch FROM transaction_timestamp()) * 1000000)::bigint $$;
+
+-- So much later than now; what is too far off becomes the latest there is.
+CREATE FUNCTION {s}.after(span bigint) RETURNS bigint LANGUAGE sql STABLE AS
+    $$ SELECT CASE WHEN span > 9223372036854775807 - {s}.clock() THEN 9223372036854775807 ELSE {s}.clock() + span END $$;
+
+-- One row per boot of a process.
+CREATE TABLE {s}.node (
+    id           uuid    PRIMARY KEY,
+    name         text,
+    pid          bigint  NOT NULL,
+    host         text    NOT NULL,
+    version      text    NOT NULL,
+    queues       text[]  NOT NULL,
+    started_at   bigint  NOT NULL,
+    heartbeat_at bigint  NOT NULL,
+    stale_after  bigint  NOT NULL,
+    dead         boolean NOT NULL DEFAULT false,
+    running      bigint  NOT NULL DEFAULT 0
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- Refuses a node that was declared dead or is not known. It raises, so that a batch that is under way fails whole.
+CREATE FUNCTION {s}.fence(node uuid) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM {s}.node AS n WHERE n.id = node AND NOT n.dead) THEN
+        RAISE EXCEPTION 'node % was declared dead', node USING ERRCODE = 'WL001';
+    END IF;
+    RETURN {s}.clock();
+END $$;
+
+CREATE TABLE {s}.definition (
+    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    workflow text   COLLATE "C" NOT NULL,
+    version  text   COLLATE "C" NOT NULL,
+    body     bytea  NOT NULL,
+    UNIQUE (workflow, version)
+);
+
+-- A run: how it was started, and what it carries from one place to the next. It stands in exactly one place: ended
+-- when it has a row in `ended` for its generation, else waiting when it has one in `waiting`, else held by `node`,
+-- else in `ready`. No index names a column that changes.
+CREATE TABLE {s}.run (
+    id          uuid     PRIMARY KEY,
+    workflow    text     COLLATE "C" NOT NULL,
+    queue       text     COLLATE "C" NOT NULL,
+    priority    smallint NOT NULL,
+    node        uuid,
+    claim       bigint,
+    generation  integer  NOT NULL,
+    definition  bigint,
+    opened_at   bigint   NOT NULL,
+    recoveries  integer  NOT NULL,
+    created_at  bigint   NOT NULL,
+    timeout     bigint,
+    input       bytea    NOT NULL,
+    context     bytea,
+    key         text     COLLATE "C",
+    tags        text,
+    forked_from uuid,
+    trace       text
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+
+CREATE INDEX run_key ON {s}.run (key, id) WHERE key IS NOT NULL;
+
+CREATE TABLE {s}.ready (
+    queue    text     COLLATE "C" NOT NULL,
+    workflow text     COLLATE "C" NOT NULL,
+    priority smallint NOT NULL,
+    run      uuid     NOT NULL,
+    PRIMARY KEY (queue, workflow, priority, run)
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+
+CREATE TABLE {s}.waiting (
+    run        uuid     PRIMARY KEY,
+    workflow   text     COLLATE "C" NOT NULL,
+    state      smallint NOT NULL,
+    until      bigint,
+    topics     text[]   NOT NULL,
+    reason     text,
+    blocked_by bigint
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX waiting_due  ON {s}.waiting (until) WHERE until IS NOT NULL;
+CREATE INDEX waiting_list ON {s}.waiting (workflow, state, run);
+
+-- Where to look for the runs of a node: those that it got in one transaction. Which of them it still holds is what
+-- `run` says; a row is deleted when none is left.
+CREATE TABLE {s}.holding (
+    no     bigint   GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    node   uuid     NOT NULL,
+    claims bigint[] NOT NULL,
+    runs   uuid[]   NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX holding_node ON {s}.holding (node);
+
+-- The ends of runs, one for each generation. `claim` wrote it; NULL when nobody held the run.
+CREATE TABLE {s}.ended (
+    workflow   text     COLLATE "C" NOT NULL,
+    run        uuid     NOT NULL,
+    generation integer  NOT NULL,
+    state      smallint NOT NULL,
+    at         bigint   NOT NULL,
+    claim      bigint,
+    output     bytea,
+    failure    bytea,
+    PRIMARY KEY (workflow, run, generation)
+);
+
+-- Completed runs are found by workflow; the others are few and asked for by name.
+CREATE INDEX ended_otherwise ON {s}.ended (state, run) WHERE state <> 6;
+
+-- `started_in` tells the starts of one attempt apart; it is -1 for all other kinds. `seq` is the order of recording.
+CREATE TABLE {s}.step (
+    run        uuid     NOT NULL,
+    generation integer  NOT NULL,
+    name       text     COLLATE "C" NOT NULL,
+    attempt    integer  NOT NULL,
+    started_in integer  NOT NULL,
+    epoch      integer  NOT NULL,
+    kind       smallint NOT NULL,
+    seq        bigint   GENERATED ALWAYS AS IDENTITY (CACHE 1000),
+    started_at bigint   NOT NULL,
+    ended_at   bigint   NOT NULL,
+    output     bytea,
+    detail     bytea,
+    PRIMARY KEY (run, generation, name, attempt, started_in)
+);
+
+CREATE TABLE {s}.inbox (
+    seq   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run   uuid   NOT NULL,
+    topic text   COLLATE "C" NOT NULL,
+    key   text   COLLATE "C",
+    body  bytea  NOT NULL,
+    at    bigint NOT NULL
+);
+
+CREATE INDEX inbox_run ON {s}.inbox (run);
+CREATE UNIQUE INDEX inbox_key ON {s}.inbox (run, topic, key) WHERE key IS NOT NULL;
+
+-- Keys of messages that a run took in, so that they are not taken in twice.
+CREATE TABLE {s}.delivered (
+    run   uuid NOT NULL,
+    topic text COLLATE "C" NOT NULL,
+    key   text COLLATE "C" NOT NULL,
+    PRIMARY KEY (run, topic, key)
+);
+
+CREATE TABLE {s}.saved (
+    run   uuid  NOT NULL,
+    step  text  COLLATE "C" NOT NULL,
+    value bytea NOT NULL,
+    PRIMARY KEY (run, step)
+);
+
+-- `until` is when the key lapses; NULL is never.
+CREATE TABLE {s}.key (
+    workflow text   COLLATE "C" NOT NULL,
+    key      text   COLLATE "C" NOT NULL,
+    run      uuid   NOT NULL,
+    digest   bytea  NOT NULL,
+    until    bigint,
+    PRIMARY KEY (workflow, key)
+);
+
+CREATE TABLE {s}.tag (
+    tag text COLLATE "C" NOT NULL,
+    run uuid NOT NULL,
+    PRIMARY KEY (tag, run)
+);

@@ -1,0 +1,371 @@
+//! Many units at once: one statement for each kind of record.
+
+use tokio_postgres::{Row, Statement, types::ToSql};
+use uuid::Uuid;
+use windlass_core::{ClaimId, NodeId, RunId, StepKind, Time};
+use windlass_store::{NewEnd, NewRun, StepRow};
+
+use crate::{
+    column,
+    error::Fault,
+    session::{Params, Session},
+};
+
+/// What is known of the holder of each run.
+const FACTS: &str = "\
+    SELECT coalesce(r.node = $3 AND r.claim = u.claim AND e.run IS NULL, false), coalesce(e.claim = u.claim, false), e.at \
+    FROM unnest($1::uuid[], $2::bigint[]) WITH ORDINALITY AS u (run, claim, no) \
+    LEFT JOIN {s}.run AS r ON r.id = u.run \
+    LEFT JOIN {s}.ended AS e ON e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation \
+    ORDER BY u.no";
+/// Records of runs that the node holds. One that is there already stays as it is.
+const STEPS: &str = "\
+    INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail) \
+    SELECT u.run, u.generation, u.name, u.attempt, u.started_in, u.epoch, u.kind, u.started_at, u.ended_at, u.output, \
+           u.detail \
+    FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::text[], $5::int[], $6::int[], $7::int[], $8::smallint[], \
+                $9::bigint[], $10::bigint[], $11::bytea[], $12::bytea[]) WITH ORDINALITY \
+        AS u (run, claim, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail, no) \
+    JOIN {s}.run AS r ON r.id = u.run AND r.node = $13 AND r.claim = u.claim \
+    WHERE NOT EXISTS (SELECT FROM {s}.ended AS e \
+        WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation) \
+    ORDER BY u.no ON CONFLICT DO NOTHING";
+const ENDS: &str = "\
+    INSERT INTO {s}.ended (workflow, run, generation, state, at, claim, output, failure) \
+    SELECT r.workflow, r.id, r.generation, u.state, {s}.clock(), u.claim, u.output, u.failure \
+    FROM unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::bytea[], $5::bytea[]) \
+        AS u (run, claim, state, output, failure) \
+    JOIN {s}.run AS r ON r.id = u.run AND r.node = $6 AND r.claim = u.claim \
+    WHERE NOT EXISTS (SELECT FROM {s}.ended AS e \
+        WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation)";
+/// What goes with an end that this claim has written.
+const CLEAR_INBOX: &str = "\
+    DELETE FROM {s}.inbox AS i USING unnest($1::uuid[], $2::bigint[]) AS u (run, claim), {s}.run AS r, {s}.ended AS e \
+    WHERE i.run = u.run AND r.id = u.run \
+      AND e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation AND e.claim = u.claim";
+const CLEAR_SAVED: &str = "\
+    DELETE FROM {s}.saved AS s USING unnest($1::uuid[], $2::bigint[]) AS u (run, claim), {s}.run AS r, {s}.ended AS e \
+    WHERE s.run = u.run AND r.id = u.run \
+      AND e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation AND e.claim = u.claim";
+/// Runs that begin. One that is wanted by the node is its own if nothing of the same line is ready.
+const STARTS: &str = "\
+    WITH new AS (\
+        SELECT u.*, u.claim IS NOT NULL AND u.delay = 0 AND NOT EXISTS (\
+            SELECT FROM {s}.ready AS a WHERE a.queue = u.queue AND a.workflow = u.workflow) AS own \
+        FROM unnest($1::uuid[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[], $7::bytea[], \
+                    $8::bytea[], $9::text[], $10::text[], $11::uuid[], $12::text[], $13::bigint[], $14::bigint[]) \
+            AS u (id, workflow, queue, priority, delay, timeout, input, context, key, tags, forked_from, trace, \
+                  claim, definition)), \
+    started AS (\
+        INSERT INTO {s}.run (id, workflow, queue, priority, node, claim, generation, definition, opened_at, recoveries, \
+                             created_at, timeout, input, context, key, tags, forked_from, trace) \
+        SELECT id, workflow, queue, priority, CASE WHEN own THEN $15::uuid END, CASE WHEN own THEN claim END, 1, \
+               CASE WHEN own THEN definition END, {s}.after(delay), 0, {s}.clock(), timeout, input, context, key, tags, \
+               forked_from, trace FROM new \
+        RETURNING id, workflow, queue, priority, claim, opened_at, opened_at > created_at AS delayed), \
+    ready AS (\
+        INSERT INTO {s}.ready (queue, workflow, priority, run) \
+        SELECT queue, workflow, priority, id FROM started WHERE claim IS NULL AND NOT delayed), \
+    waiting AS (\
+        INSERT INTO {s}.waiting (run, workflow, state, until, topics) \
+        SELECT id, workflow, 0, opened_at, '{}' FROM started WHERE delayed), \
+    holding AS (\
+        INSERT INTO {s}.holding (node, claims, runs) \
+        SELECT $15, array_agg(DISTINCT claim), array_agg(id) FROM started WHERE claim IS NOT NULL HAVING count(*) > 0 \
+        RETURNING no) \
+    SELECT id, claim IS NOT NULL, (SELECT no FROM holding) FROM started";
+const TAGS: &str = "\
+    INSERT INTO {s}.tag (tag, run) SELECT tag, run FROM unnest($1::text[], $2::uuid[]) AS u (tag, run) \
+    ON CONFLICT DO NOTHING";
+/// Records that runs begin with.
+const GIVEN: &str = "\
+    INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail) \
+    SELECT u.run, u.generation, u.name, u.attempt, u.started_in, u.epoch, u.kind, u.started_at, u.ended_at, u.output, \
+           u.detail \
+    FROM unnest($1::uuid[], $2::int[], $3::text[], $4::int[], $5::int[], $6::int[], $7::smallint[], $8::bigint[], \
+                $9::bigint[], $10::bytea[], $11::bytea[]) WITH ORDINALITY \
+        AS u (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail, no) \
+    ORDER BY u.no ON CONFLICT DO NOTHING";
+const FORGET: &str = "DELETE FROM {s}.holding WHERE no = ANY($1)";
+
+/// What the holder of a run may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It holds it.
+    Held,
+    /// It ended it, at this time, under the same claim.
+    Said(Time),
+    /// It does not hold it.
+    NotYours,
+}
+
+/// How a run began.
+pub(crate) struct Begun {
+    pub(crate) run: RunId,
+    /// The row of `holding` that lists it, if the node holds it.
+    pub(crate) row: Option<i64>,
+}
+
+/// What is to be written together.
+#[derive(Default)]
+pub(crate) struct Batch<'a> {
+    /// The runs that the node says it holds, with its claims.
+    runs: Vec<Uuid>,
+    claims: Vec<i64>,
+    steps: Steps<'a>,
+    ends: Ends<'a>,
+    starts: Starts<'a>,
+    given: Steps<'a>,
+    /// Rows of `holding` of which nothing is left.
+    empty: Vec<i64>,
+}
+
+#[derive(Default)]
+struct Steps<'a> {
+    run: Vec<Uuid>,
+    claim: Vec<i64>,
+    generation: Vec<i32>,
+    name: Vec<&'a str>,
+    attempt: Vec<i32>,
+    started_in: Vec<i32>,
+    epoch: Vec<i32>,
+    kind: Vec<i16>,
+    started_at: Vec<i64>,
+    ended_at: Vec<i64>,
+    output: Vec<Option<&'a [u8]>>,
+    detail: Vec<Option<&'a [u8]>>,
+}
+
+#[derive(Default)]
+struct Ends<'a> {
+    run: Vec<Uuid>,
+    claim: Vec<i64>,
+    state: Vec<i16>,
+    output: Vec<Option<&'a [u8]>>,
+    failure: Vec<Option<&'a [u8]>>,
+}
+
+#[derive(Default)]
+struct Starts<'a> {
+    id: Vec<Uuid>,
+    workflow: Vec<&'a str>,
+    queue: Vec<&'a str>,
+    priority: Vec<i16>,
+    delay: Vec<i64>,
+    timeout: Vec<Option<i64>>,
+    input: Vec<&'a [u8]>,
+    context: Vec<Option<&'a [u8]>>,
+    key: Vec<Option<&'a str>>,
+    tags: Vec<Option<String>>,
+    forked_from: Vec<Option<Uuid>>,
+    trace: Vec<Option<&'a str>>,
+    claim: Vec<Option<i64>>,
+    definition: Vec<Option<i64>>,
+    tag: Vec<&'a str>,
+    tagged: Vec<Uuid>,
+}
+
+impl<'a> Steps<'a> {
+    fn add(&mut self, run: RunId, claim: ClaimId, step: &'a StepRow) {
+        self.run.push(column::run(run));
+        self.claim.push(column::claim(claim));
+        self.generation.push(column::count(step.generation));
+        self.name.push(&step.name);
+        self.attempt.push(column::count(step.attempt));
+        self.started_in.push(if step.kind == StepKind::Started { column::count(step.epoch) } else { -1 });
+        self.epoch.push(column::count(step.epoch));
+        self.kind.push(step.kind as i16);
+        self.started_at.push(step.started_at.0);
+        self.ended_at.push(step.ended_at.0);
+        self.output.push(step.output.as_deref());
+        self.detail.push(step.detail.as_deref());
+    }
+}
+
+impl<'a> Batch<'a> {
+    /// One that also removes these rows of `holding`.
+    pub(crate) fn forgetting(empty: &[i64]) -> Self {
+        Self { empty: empty.to_vec(), ..Self::default() }
+    }
+
+    /// Adds a run that the node says it holds. Answers are given in this order.
+    pub(crate) fn hold(&mut self, run: RunId, claim: ClaimId) {
+        self.runs.push(column::run(run));
+        self.claims.push(column::claim(claim));
+    }
+
+    pub(crate) fn record(&mut self, run: RunId, claim: ClaimId, steps: &'a [StepRow]) {
+        for step in steps {
+            self.steps.add(run, claim, step);
+        }
+    }
+
+    pub(crate) fn end(&mut self, run: RunId, claim: ClaimId, end: &'a NewEnd) {
+        self.ends.run.push(column::run(run));
+        self.ends.claim.push(column::claim(claim));
+        self.ends.state.push(end.state as i16);
+        self.ends.output.push(end.output.as_deref());
+        self.ends.failure.push(end.failure.as_deref());
+    }
+
+    /// Adds a run that begins; `is_wanted` when the node wants to hold it.
+    pub(crate) fn start(&mut self, run: RunId, new: &'a NewRun, is_wanted: bool) {
+        let (id, starts) = (column::run(run), &mut self.starts);
+        let owner = new.owner.as_ref().filter(|_| is_wanted);
+        starts.id.push(id);
+        starts.workflow.push(&new.workflow);
+        starts.queue.push(&new.queue);
+        starts.priority.push(i16::from(new.priority));
+        starts.delay.push(new.delay.map_or(0, column::micros));
+        starts.timeout.push(new.timeout.map(column::micros));
+        starts.input.push(&new.input);
+        starts.context.push(new.context.as_deref());
+        starts.key.push(new.key.as_ref().map(|key| key.key.as_str()));
+        starts.tags.push(column::list(&new.tags));
+        starts.forked_from.push(new.forked_from.map(column::run));
+        starts.trace.push(new.trace.as_deref());
+        starts.claim.push(owner.map(|owner| column::claim(owner.claim)));
+        starts.definition.push(owner.map(|owner| owner.definition.0));
+        for tag in &new.tags {
+            starts.tag.push(tag);
+            starts.tagged.push(id);
+        }
+        for step in &new.steps {
+            self.given.add(run, ClaimId(0), step);
+        }
+    }
+
+    /// Writes it all in a transaction that has begun. Answers where the runs stood and what began.
+    ///
+    /// Everything is sent before the first answer is there, in this order.
+    pub(crate) async fn write(
+        &self,
+        session: &Session,
+        node: Option<NodeId>,
+    ) -> Result<(Vec<Standing>, Vec<Begun>), Fault> {
+        let node = node.map(column::node);
+        let (steps, ends, starts, given) = (&self.steps, &self.ends, &self.starts, &self.given);
+        let facts: [&(dyn ToSql + Sync); 3] = [&self.runs, &self.claims, &node];
+        let facts = Letter::of(session, FACTS, self.runs.is_empty(), &facts).await?;
+        let steps: [&(dyn ToSql + Sync); 13] = [
+            &steps.run,
+            &steps.claim,
+            &steps.generation,
+            &steps.name,
+            &steps.attempt,
+            &steps.started_in,
+            &steps.epoch,
+            &steps.kind,
+            &steps.started_at,
+            &steps.ended_at,
+            &steps.output,
+            &steps.detail,
+            &node,
+        ];
+        let steps = Letter::of(session, STEPS, self.steps.run.is_empty(), &steps).await?;
+        let ended: [&(dyn ToSql + Sync); 6] =
+            [&ends.run, &ends.claim, &ends.state, &ends.output, &ends.failure, &node];
+        let ended = Letter::of(session, ENDS, ends.run.is_empty(), &ended).await?;
+        let gone: [&(dyn ToSql + Sync); 2] = [&ends.run, &ends.claim];
+        let inbox = Letter::of(session, CLEAR_INBOX, ends.run.is_empty(), &gone).await?;
+        let saved = Letter::of(session, CLEAR_SAVED, ends.run.is_empty(), &gone).await?;
+        let new: [&(dyn ToSql + Sync); 15] = [
+            &starts.id,
+            &starts.workflow,
+            &starts.queue,
+            &starts.priority,
+            &starts.delay,
+            &starts.timeout,
+            &starts.input,
+            &starts.context,
+            &starts.key,
+            &starts.tags,
+            &starts.forked_from,
+            &starts.trace,
+            &starts.claim,
+            &starts.definition,
+            &node,
+        ];
+        let begun = Letter::of(session, STARTS, starts.id.is_empty(), &new).await?;
+        let tags: [&(dyn ToSql + Sync); 2] = [&starts.tag, &starts.tagged];
+        let tags = Letter::of(session, TAGS, starts.tag.is_empty(), &tags).await?;
+        let given: [&(dyn ToSql + Sync); 11] = [
+            &given.run,
+            &given.generation,
+            &given.name,
+            &given.attempt,
+            &given.started_in,
+            &given.epoch,
+            &given.kind,
+            &given.started_at,
+            &given.ended_at,
+            &given.output,
+            &given.detail,
+        ];
+        let given = Letter::of(session, GIVEN, self.given.run.is_empty(), &given).await?;
+        let forgotten: [&(dyn ToSql + Sync); 1] = [&self.empty];
+        let forgotten = Letter::of(session, FORGET, self.empty.is_empty(), &forgotten).await?;
+
+        let (facts, steps, ended, inbox, saved, begun, tags, given, forgotten) = tokio::join!(
+            facts.rows(),
+            steps.rows(),
+            ended.rows(),
+            inbox.rows(),
+            saved.rows(),
+            begun.rows(),
+            tags.rows(),
+            given.rows(),
+            forgotten.rows(),
+        );
+        let standings = facts?.iter().map(standing).collect::<Result<_, _>>()?;
+        for written in [steps, ended, inbox, saved] {
+            written?;
+        }
+        let begun = begun?.iter().map(beginning).collect::<Result<_, _>>()?;
+        for written in [tags, given, forgotten] {
+            written?;
+        }
+        Ok((standings, begun))
+    }
+}
+
+/// A statement that is ready to be sent, unless there is nothing to say.
+struct Letter<'p> {
+    session: &'p Session,
+    statement: Option<Statement>,
+    params: Params<'p>,
+}
+
+impl<'p> Letter<'p> {
+    async fn of(
+        session: &'p Session,
+        sql: &'static str,
+        is_empty: bool,
+        params: Params<'p>,
+    ) -> Result<Self, Fault> {
+        let statement = if is_empty { None } else { Some(session.statement(sql).await?) };
+        Ok(Self { session, statement, params })
+    }
+
+    /// Sends it, at once when it is first polled, and waits for the answer.
+    async fn rows(&self) -> Result<Vec<Row>, Fault> {
+        match &self.statement {
+            Some(statement) => Ok(self.session.client().query(statement, self.params).await?),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+fn standing(row: &Row) -> Result<Standing, Fault> {
+    let (held, said): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
+    Ok(match (held, said) {
+        (true, _) => Standing::Held,
+        (false, true) => Standing::Said(column::time(row, 2)?),
+        (false, false) => Standing::NotYours,
+    })
+}
+
+fn beginning(row: &Row) -> Result<Begun, Fault> {
+    let (is_held, no): (bool, Option<i64>) = (row.try_get(1)?, row.try_get(2)?);
+    Ok(Begun { run: column::run_id(row, 0)?, row: no.filter(|_| is_held) })
+}

@@ -1,0 +1,234 @@
+//! Writing batches.
+
+use std::collections::{HashMap, HashSet};
+
+use windlass_core::{ClaimId, NodeId, RunId, Time};
+use windlass_store::{Act, NewRun, Refusal, Unit, Written};
+
+use crate::{
+    batch::{Batch, Standing},
+    error::Fault,
+    session::Session,
+    single::{Changes, Single, Stop},
+    tally::Tally,
+};
+
+/// The answers to a batch.
+pub(crate) type Answers = Vec<Result<Written, Refusal>>;
+
+/// A run within a batch, as far as it was looked at.
+#[derive(Clone, Copy)]
+enum Seen {
+    /// Its holder records, under this claim.
+    Recorded(ClaimId),
+    /// It has begun or ended: whatever else comes is looked at one by one.
+    Closed,
+    /// Its units are written one by one.
+    Single,
+}
+
+/// Which units are written together: records and ends of held runs, and starts without a key. The rest is written
+/// one by one, before them: units of different runs do not touch each other, but for starts that want to be held.
+struct Plan {
+    is_single: Vec<bool>,
+    any_single: bool,
+}
+
+impl Plan {
+    fn of(units: &[Unit], careful: bool) -> Self {
+        let mut runs: HashMap<RunId, Seen> = HashMap::with_capacity(units.len());
+        for Unit { run, act } in units {
+            let seen = runs.get(run).copied();
+            let next = match (act, seen) {
+                _ if careful || act.check().is_err() => Seen::Single,
+                (Act::Record { claim, consumed, .. }, None) if consumed.is_empty() => Seen::Recorded(*claim),
+                (Act::Record { claim, consumed, .. }, Some(Seen::Recorded(before)))
+                    if consumed.is_empty() && before == *claim =>
+                {
+                    Seen::Recorded(before)
+                }
+                (Act::End { .. }, None) => Seen::Closed,
+                (Act::End { claim, .. }, Some(Seen::Recorded(before))) if before == *claim => Seen::Closed,
+                (Act::Start(new), None) if new.key.is_none() => Seen::Closed,
+                _ => Seen::Single,
+            };
+            runs.insert(*run, next);
+        }
+        let is_single = |unit: &Unit| matches!(runs.get(&unit.run), Some(Seen::Single));
+        let any_single = units.iter().any(is_single);
+        // A start that wants to be held is not while another of its line is ready: then the order of all counts.
+        let wants = |unit: &Unit| matches!(&unit.act, Act::Start(new) if new.owner.is_some());
+        let in_order = any_single && units.iter().any(wants);
+        let is_start = |unit: &Unit| matches!(unit.act, Act::Start(_));
+        let is_single = units.iter().map(|unit| is_single(unit) || (in_order && is_start(unit))).collect();
+        Self { is_single, any_single }
+    }
+}
+
+/// Writes a batch, in order, and answers each unit. Also says whether others may want to know.
+pub(crate) async fn commit(
+    session: &Session,
+    tally: &parking_lot::Mutex<Tally>,
+    node: Option<NodeId>,
+    units: &[Unit],
+) -> Result<(Answers, bool), Fault> {
+    let empty = tally.lock().take_empty();
+    let mut written = attempt(session, node, units, &empty, false).await;
+    if matches!(&written, Err(fault) if fault.is_of_data()) {
+        // One of them cannot be written, or was written before: it must not take the others with it.
+        written = attempt(session, node, units, &empty, true).await;
+    }
+    let (answers, changes) = written?;
+    let mut tally = tally.lock();
+    let mut rows: HashMap<i64, Vec<RunId>> = HashMap::new();
+    for begun in changes.begun {
+        if let Some(row) = begun.row {
+            rows.entry(row).or_default().push(begun.run);
+        }
+    }
+    for (row, runs) in rows {
+        tally.add(row, runs);
+    }
+    for run in changes.gone {
+        tally.remove(run);
+    }
+    Ok((answers, changes.stirred))
+}
+
+async fn attempt(
+    session: &Session,
+    node: Option<NodeId>,
+    units: &[Unit],
+    empty: &[i64],
+    careful: bool,
+) -> Result<(Answers, Changes), Fault> {
+    let plan = Plan::of(units, careful);
+    let mut together = Together { batch: Batch::forgetting(empty), ..Together::default() };
+    for (unit, is_single) in units.iter().zip(&plan.is_single) {
+        if !is_single {
+            together.add(unit, node);
+        }
+    }
+    let work = async |now: Time| {
+        let mut answers: Vec<Option<Result<Written, Refusal>>> = vec![None; units.len()];
+        let mut single = Single { session, node, now, changes: Changes::default() };
+        if plan.any_single {
+            let singles = || units.iter().zip(&plan.is_single).filter(|(_, is_single)| **is_single);
+            single.lock(singles().map(|(unit, _)| unit)).await?;
+            one_by_one(&mut single, units, &plan, &mut answers, careful).await?;
+        }
+        let mut changes = single.changes;
+        let (standings, begun) = together.batch.write(session, node).await?;
+        let standings: HashMap<RunId, Standing> = together.held.iter().copied().zip(standings).collect();
+        let owned: HashMap<RunId, bool> =
+            begun.iter().map(|begun| (begun.run, begun.row.is_some())).collect();
+        changes.stirred |= begun.iter().any(|begun| begun.row.is_none());
+        changes.begun.extend(begun);
+        let mut refused = HashSet::new();
+        for (answer, Unit { run, act }) in answers.iter_mut().zip(units) {
+            if answer.is_some() {
+                continue;
+            }
+            *answer = Some(match (act, standings.get(run)) {
+                (Act::Start(_), _) => Ok(Written::Started { at: now, owned: owned.get(run) == Some(&true) }),
+                (act, Some(Standing::Held)) => {
+                    if matches!(act, Act::End { .. }) {
+                        changes.gone.push(*run);
+                        changes.stirred = true;
+                    }
+                    Ok(Written::Done { at: now })
+                }
+                (_, Some(Standing::Said(at))) => Ok(Written::Done { at: *at }),
+                _ if refused.insert(*run) => Err(Refusal::NotYours),
+                _ => Err(Refusal::Earlier),
+            });
+        }
+        let answers = answers.into_iter().map(|answer| answer.unwrap_or(Err(Refusal::Earlier))).collect();
+        Ok((answers, changes))
+    };
+    session.transact(node, work).await
+}
+
+async fn one_by_one(
+    single: &mut Single<'_>,
+    units: &[Unit],
+    plan: &Plan,
+    answers: &mut [Option<Result<Written, Refusal>>],
+    careful: bool,
+) -> Result<(), Fault> {
+    let mut refused = HashSet::new();
+    for ((Unit { run, act }, is_single), answer) in units.iter().zip(&plan.is_single).zip(answers) {
+        if !is_single {
+            continue;
+        }
+        if refused.contains(run) {
+            *answer = Some(Err(Refusal::Earlier));
+            continue;
+        }
+        if careful {
+            single.session.client().batch_execute("SAVEPOINT unit").await?;
+        }
+        *answer = Some(match single.write(*run, act).await {
+            Ok(written) => Ok(written),
+            Err(Stop::Refusal(refusal)) => Err(refusal),
+            Err(Stop::Fault(fault)) if careful && fault.is_of_data() => {
+                single.session.client().batch_execute("ROLLBACK TO SAVEPOINT unit").await?;
+                let Fault::Sql(error) = fault else {
+                    unreachable!("only the database finds fault with data")
+                };
+                Err(Refusal::Unfit(crate::error::describe(&error)))
+            }
+            Err(Stop::Fault(fault)) => return Err(fault),
+        });
+        if matches!(answer, Some(Err(_))) {
+            refused.insert(*run);
+        }
+    }
+    Ok(())
+}
+
+/// The units that are written together.
+#[derive(Default)]
+struct Together<'a> {
+    batch: Batch<'a>,
+    /// The runs whose standing is asked, in order.
+    held: Vec<RunId>,
+    is_held: HashSet<RunId>,
+    /// Lines in which a run of this batch is made ready.
+    ready: HashSet<(&'a str, &'a str)>,
+}
+
+impl<'a> Together<'a> {
+    fn add(&mut self, unit: &'a Unit, node: Option<NodeId>) {
+        let run = unit.run;
+        match &unit.act {
+            Act::Start(new) => self.start(run, new, node),
+            Act::Record { claim, steps, .. } => {
+                self.hold(run, *claim);
+                self.batch.record(run, *claim, steps);
+            }
+            Act::End { claim, steps, end } => {
+                self.hold(run, *claim);
+                self.batch.record(run, *claim, steps);
+                self.batch.end(run, *claim, end);
+            }
+            _ => unreachable!("all else is written one by one"),
+        }
+    }
+
+    fn hold(&mut self, run: RunId, claim: ClaimId) {
+        if self.is_held.insert(run) {
+            self.held.push(run);
+            self.batch.hold(run, claim);
+        }
+    }
+
+    fn start(&mut self, run: RunId, new: &'a NewRun, node: Option<NodeId>) {
+        let line = (&*new.workflow, &*new.queue);
+        let is_wanted = node.is_some() && new.owner.is_some() && !self.ready.contains(&line);
+        if !is_wanted && new.delay.is_none_or(|delay| delay.as_micros() == 0) {
+            self.ready.insert(line);
+        }
+        self.batch.start(run, new, is_wanted);
+    }
+}

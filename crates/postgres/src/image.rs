@@ -1,0 +1,173 @@
+//! Runs with all that is needed to continue them.
+
+use std::{collections::HashMap, sync::Arc};
+
+use tokio_postgres::{Row, types::ToSql};
+use uuid::Uuid;
+use windlass_core::RunId;
+use windlass_store::{
+    DefinitionId, End, InboxRow, Place, RunImage, RunRow, SavedRow, Standing, StepRow, Wait,
+};
+
+use crate::{column, error::Fault, session::Session};
+
+const RUNS: &str = "\
+    SELECT r.id, r.workflow, r.queue, r.priority, r.created_at, r.timeout, r.input, r.context, r.key, r.tags, \
+           r.forked_from, r.trace, \
+           r.generation, r.definition, r.opened_at, r.recoveries, r.node, r.claim, \
+           e.state, e.at, e.output, e.failure, \
+           w.state, w.until, w.topics, w.reason, w.blocked_by \
+    FROM unnest($1::uuid[]) WITH ORDINALITY AS u (run, no) JOIN {s}.run AS r ON r.id = u.run \
+    LEFT JOIN {s}.ended AS e ON e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation \
+    LEFT JOIN {s}.waiting AS w ON w.run = r.id \
+    ORDER BY u.no";
+const STEPS: &str = "\
+    SELECT s.run, s.generation, s.name, s.attempt, s.epoch, s.kind, s.started_at, s.ended_at, s.output, s.detail \
+    FROM unnest($1::uuid[]) AS u (run) JOIN {s}.step AS s ON s.run = u.run ORDER BY s.seq";
+/// What an ended run did not take in is gone, also what came while it ended.
+const INBOX: &str = "\
+    SELECT i.seq, i.run, i.topic, i.body, i.at \
+    FROM unnest($1::uuid[]) AS u (run) JOIN {s}.inbox AS i ON i.run = u.run JOIN {s}.run AS r ON r.id = u.run \
+    WHERE NOT EXISTS (SELECT FROM {s}.ended AS e \
+        WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation) \
+    ORDER BY i.seq";
+const SAVED: &str = "\
+    SELECT s.run, s.step, s.value FROM unnest($1::uuid[]) AS u (run) JOIN {s}.saved AS s ON s.run = u.run \
+    ORDER BY s.step";
+const ENDS: &str = "\
+    SELECT e.run, e.state, e.at, e.output, e.failure \
+    FROM unnest($1::uuid[]) AS u (run) JOIN {s}.run AS r ON r.id = u.run \
+    JOIN {s}.ended AS e ON e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation";
+
+/// Where the columns of a run's standing begin: generation, definition, opening, recoveries, holder, end and wait.
+const STANDING: usize = 12;
+
+/// These runs, in this order, with their records.
+pub(crate) async fn load(session: &Session, runs: &[Uuid]) -> Result<Vec<RunImage>, Fault> {
+    if runs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let asked: [&(dyn ToSql + Sync); 1] = [&runs];
+    // They travel together.
+    for sql in [RUNS, STEPS, INBOX, SAVED] {
+        session.statement(sql).await?;
+    }
+    let (found, steps, inbox, saved) = tokio::join!(
+        session.query(RUNS, &asked),
+        session.query(STEPS, &asked),
+        session.query(INBOX, &asked),
+        session.query(SAVED, &asked),
+    );
+    let mut images = found?.iter().map(image).collect::<Result<Vec<_>, _>>()?;
+    let places: HashMap<RunId, usize> =
+        images.iter().enumerate().map(|(at, image)| (image.run.id, at)).collect();
+    for row in steps? {
+        if let Some(&at) = places.get(&column::run_id(&row, 0)?) {
+            images[at].steps.push(step_row(&row)?);
+        }
+    }
+    for row in inbox? {
+        let row = inbox_row(&row)?;
+        if let Some(&at) = places.get(&row.run) {
+            images[at].inbox.push(row);
+        }
+    }
+    for row in saved? {
+        if let Some(&at) = places.get(&column::run_id(&row, 0)?) {
+            let step = Arc::from(row.try_get::<_, &str>(1)?);
+            images[at].saved.push(SavedRow { step, value: column::bytes(&row, 2)? });
+        }
+    }
+    Ok(images)
+}
+
+/// The ends of those among these runs that stand ended.
+pub(crate) async fn ends(session: &Session, runs: &[RunId]) -> Result<Vec<(RunId, End)>, Fault> {
+    let mut asked: Vec<_> = runs.iter().map(|run| column::run(*run)).collect();
+    asked.sort_unstable();
+    asked.dedup();
+    let rows = session.query(ENDS, &[&asked]).await?;
+    rows.iter().map(|row| Ok((column::run_id(row, 0)?, end(row, 1)?))).collect()
+}
+
+fn image(row: &Row) -> Result<RunImage, Fault> {
+    let timeout: Option<i64> = row.try_get(5)?;
+    let run = RunRow {
+        id: column::run_id(row, 0)?,
+        workflow: Arc::from(row.try_get::<_, &str>(1)?),
+        queue: Arc::from(row.try_get::<_, &str>(2)?),
+        priority: column::priority(row, 3)?,
+        created_at: column::time(row, 4)?,
+        timeout: timeout.map(column::span),
+        input: column::bytes(row, 6)?,
+        context: column::maybe_bytes(row, 7)?,
+        key: row.try_get(8)?,
+        tags: column::items(row, 9)?,
+        forked_from: row.try_get::<_, Option<Uuid>>(10)?.map(|id| RunId::from_bytes(id.into_bytes())),
+        trace: row.try_get(11)?,
+    };
+    let standing = standing(row, STANDING)?;
+    Ok(RunImage { run, standing, steps: Vec::new(), inbox: Vec::new(), saved: Vec::new() })
+}
+
+/// Where a run stands, from the columns that begin at `first`: see [`RUNS`].
+pub(crate) fn standing(row: &Row, first: usize) -> Result<Standing, Fault> {
+    let (node, ended, wait) = (first + 4, first + 6, first + 10);
+    let is_there = |index| Ok::<_, Fault>(row.try_get::<_, Option<i16>>(index)?.is_some());
+    let place = if is_there(ended)? {
+        Place::Ended(end(row, ended)?)
+    } else if is_there(wait)? {
+        Place::Waiting(Wait {
+            state: column::run_state(row, wait)?,
+            until: row.try_get::<_, Option<i64>>(wait + 1)?.map(windlass_core::Time),
+            topics: row.try_get(wait + 2)?,
+            reason: row.try_get(wait + 3)?,
+            blocked_by: row.try_get::<_, Option<i64>>(wait + 4)?.map(DefinitionId),
+        })
+    } else if row.try_get::<_, Option<Uuid>>(node)?.is_some() {
+        Place::Owned { node: column::node_id(row, node)?, claim: column::claim_id(row, node + 1)? }
+    } else {
+        Place::Ready
+    };
+    Ok(Standing {
+        place,
+        generation: column::number(row, first)?,
+        definition: row.try_get::<_, Option<i64>>(first + 1)?.map(DefinitionId),
+        opened_at: column::time(row, first + 2)?,
+        recoveries: column::number(row, first + 3)?,
+    })
+}
+
+fn end(row: &Row, first: usize) -> Result<End, Fault> {
+    Ok(End {
+        state: column::run_state(row, first)?,
+        at: column::time(row, first + 1)?,
+        output: column::maybe_bytes(row, first + 2)?,
+        failure: column::maybe_bytes(row, first + 3)?,
+    })
+}
+
+fn step_row(row: &Row) -> Result<StepRow, Fault> {
+    Ok(StepRow {
+        generation: column::number(row, 1)?,
+        name: Arc::from(row.try_get::<_, &str>(2)?),
+        attempt: column::number(row, 3)?,
+        epoch: column::number(row, 4)?,
+        kind: column::step_kind(row, 5)?,
+        started_at: column::time(row, 6)?,
+        ended_at: column::time(row, 7)?,
+        output: column::maybe_bytes(row, 8)?,
+        detail: column::maybe_bytes(row, 9)?,
+    })
+}
+
+/// A row of an inbox: number, run, topic, body, time.
+pub(crate) fn inbox_row(row: &Row) -> Result<InboxRow, Fault> {
+    Ok(InboxRow {
+        seq: row.try_get(0)?,
+        run: column::run_id(row, 1)?,
+        topic: row.try_get(2)?,
+        body: column::bytes(row, 3)?,
+        at: column::time(row, 4)?,
+    })
+}

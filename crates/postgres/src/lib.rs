@@ -1,0 +1,30 @@
+//! The Windlass store on PostgreSQL.
+//!
+//! [`Postgres`] keeps every record of Windlass in one schema of a PostgreSQL database, for as many processes as there
+//! are. It is made from a URL such as `postgres://user@host/database`; programs that use `windlass` hand that URL to
+//! the engine, and need this crate only for its [options](PostgresOptions).
+//!
+//! How it writes: a batch is one transaction, sent in one go: begin, the fence of the acting node, one statement of
+//! many rows for each kind of record, commit. Nothing is remembered between transactions but where to look for the
+//! runs of a node, so an answer that was lost is asked for again.
+
+mod batch;
+mod claim;
+mod column;
+mod commit;
+mod definition;
+mod error;
+mod find;
+mod image;
+mod link;
+mod location;
+mod migration;
+mod node;
+mod options;
+mod pool;
+mod postgres;
+mod session;
+mod single;
+mod tally;
+
+pub use self::{error::OpenError, options::PostgresOptions, postgres::Postgres};

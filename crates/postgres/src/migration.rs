@@ -1,0 +1,192 @@
+//! How the tables came to be.
+
+use hmac_sha256::Hash;
+
+use crate::{
+    OpenError,
+    error::{Fault, describe},
+    location::Location,
+    session::{Session, qualified, quoted},
+};
+
+/// One change of the tables. A migration that was released never changes.
+struct Migration {
+    name: &'static str,
+    sql: &'static str,
+}
+
+/// Every migration, in order. The first has version 1.
+const MIGRATIONS: &[Migration] =
+    &[Migration { name: "tables", sql: include_str!("../migrations/0001_tables.sql") }];
+
+const TABLE: &str = "\
+    CREATE TABLE {s}.migration (\
+        version    integer PRIMARY KEY, \
+        name       text    NOT NULL, \
+        checksum   text    NOT NULL, \
+        applied_at timestamptz NOT NULL DEFAULT now()\
+    )";
+const APPLIED: &str = "SELECT version, name, checksum FROM {s}.migration ORDER BY version";
+const NOTE: &str = "INSERT INTO {s}.migration (version, name, checksum) VALUES ($1, $2, $3)";
+const TABLES: &str = "\
+    SELECT c.relname FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace \
+    WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')";
+const SCHEMA: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)";
+
+/// The newest schema that this program knows.
+pub(crate) fn known() -> u32 {
+    u32::try_from(MIGRATIONS.len()).expect("there are few migrations")
+}
+
+impl Migration {
+    /// A digest of what it does.
+    fn checksum(&self) -> String {
+        let digest = Hash::hash(self.sql.replace("\r\n", "\n").as_bytes());
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// Brings the tables to the newest schema if that is wanted, and checks that they are what they say.
+pub(crate) async fn migrate(session: &Session, location: &Location) -> Result<(), OpenError> {
+    let failed = |fault| failed(fault, location);
+    check_server(session, location).await?;
+    let found = schema(session, location).await?;
+    if found == known() {
+        return Ok(());
+    }
+    if !location.migrates {
+        let (place, schema) = (location.place.clone(), location.schema.clone());
+        return Err(OpenError::Unmigrated { place, schema, found, known: known() });
+    }
+    // Processes that start together take turns, and find it done.
+    let lock = session.lock_of(b"migration");
+    session
+        .client()
+        .batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+        .await
+        .map_err(|e| failed(e.into()))?;
+    let migrated = async {
+        session.execute("SELECT pg_advisory_xact_lock($1)", &[&lock]).await.map_err(failed)?;
+        let found = schema(session, location).await?;
+        apply(session, location, found).await.map_err(failed)
+    };
+    match migrated.await {
+        Ok(()) => session.client().batch_execute("COMMIT").await.map_err(|error| failed(error.into())),
+        Err(error) => {
+            session.roll_back().await;
+            Err(error)
+        }
+    }
+}
+
+/// Everything that a fresh schema needs, as plain SQL.
+pub(crate) fn dump(schema: &str) -> String {
+    let mut text = format!("CREATE SCHEMA {};\n\n{};\n", quoted(schema), qualified(TABLE, schema));
+    for (version, migration) in (1_u32..).zip(MIGRATIONS) {
+        text.push_str(&format!(
+            "\n-- Version {version}: {}\n\n{}\n",
+            migration.name,
+            qualified(migration.sql, schema)
+        ));
+        text.push_str(&format!(
+            "INSERT INTO {}.migration (version, name, checksum) VALUES ({version}, '{}', '{}');\n",
+            quoted(schema),
+            migration.name,
+            migration.checksum(),
+        ));
+    }
+    text
+}
+
+async fn check_server(session: &Session, location: &Location) -> Result<(), OpenError> {
+    let ask = "SELECT current_setting('server_version_num')::int, current_setting('server_version'), \
+               current_setting('server_encoding')";
+    let row = session.one(ask, &[]).await.map_err(|fault| failed(fault, location))?;
+    let (number, found, encoding): (i32, String, String) = (row.get(0), row.get(1), row.get(2));
+    let place = location.place.clone();
+    if number < 140_000 {
+        return Err(OpenError::Old { place, found });
+    }
+    if encoding != "UTF8" {
+        let reason = format!("its encoding is {encoding}, and Windlass needs UTF8: make another database");
+        return Err(OpenError::Unavailable { place, reason });
+    }
+    Ok(())
+}
+
+/// The version that a schema is at; zero for one that is empty or not there. Refuses what is not ours.
+async fn schema(session: &Session, location: &Location) -> Result<u32, OpenError> {
+    let failed = |fault| failed(fault, location);
+    let (place, schema) = (location.place.clone(), location.schema.clone());
+    let tables = session.query(TABLES, &[&schema]).await.map_err(failed)?;
+    if tables.is_empty() {
+        return Ok(0);
+    }
+    if !tables.iter().any(|row| row.get::<_, &str>(0) == "migration") {
+        return Err(OpenError::Foreign { place, schema });
+    }
+    let applied = session.query(APPLIED, &[]).await.map_err(|fault| match fault {
+        // Another program's table of the same name.
+        Fault::Sql(error) if error.code().is_some_and(|state| state.code() == "42703") => {
+            OpenError::Foreign { place: place.clone(), schema: schema.clone() }
+        }
+        fault => failed(fault),
+    })?;
+    let found = u32::try_from(applied.len()).unwrap_or(u32::MAX);
+    if found > known() {
+        return Err(OpenError::Newer { place, schema, found, known: known() });
+    }
+    for ((version, migration), row) in (1..).zip(MIGRATIONS).zip(&applied) {
+        let (number, name, checksum): (i32, String, String) = (row.get(0), row.get(1), row.get(2));
+        if number != version || checksum != migration.checksum() {
+            let version = u32::try_from(number).unwrap_or_default();
+            return Err(OpenError::Changed { place, schema, version, name });
+        }
+    }
+    Ok(found)
+}
+
+async fn apply(session: &Session, location: &Location, found: u32) -> Result<(), Fault> {
+    let schema = &location.schema;
+    if found == 0 {
+        // Asked first: whoever has no right to make one may still use one that is there.
+        if !session.one(SCHEMA, &[schema]).await?.get::<_, bool>(0) {
+            session.client().batch_execute(&format!("CREATE SCHEMA {}", quoted(schema))).await?;
+        }
+        session.client().batch_execute(&qualified(TABLE, schema)).await?;
+    }
+    for (version, migration) in (1_i32..).zip(MIGRATIONS).skip(found as usize) {
+        session.client().batch_execute(&qualified(migration.sql, schema)).await?;
+        session.execute(NOTE, &[&version, &migration.name, &migration.checksum()]).await?;
+    }
+    Ok(())
+}
+
+/// Why a database cannot be used, and the way out where it is known.
+pub(crate) fn failed(fault: Fault, location: &Location) -> OpenError {
+    let place = location.place.clone();
+    let error = match fault {
+        Fault::Sql(error) => error,
+        Fault::Store(error) => return OpenError::Unavailable { place, reason: error.to_string() },
+    };
+    let way_out = match error.code().map(|state| state.code()) {
+        Some("3D000") => "; make it with `createdb`",
+        Some("28P01" | "28000") => "; check user and password",
+        Some("42501") => "; grant this role CREATE on the database, or run the migrations as its owner",
+        Some("53300") => "; raise `max_connections`, or lower `connections` in the URL",
+        None => "; is the server running, and is it reachable from here?",
+        Some(_) => "",
+    };
+    OpenError::Unavailable { place, reason: format!("{}{way_out}", describe(&error)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dump_names_the_schema_everywhere() {
+        let dump = dump("jobs");
+        assert!(dump.starts_with("CREATE SCHEMA \"jobs\";") && !dump.contains("{s}"));
+    }
+}

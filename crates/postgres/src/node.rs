@@ -1,0 +1,195 @@
+//! Processes that run an engine: joining, living, dying.
+
+use tokio_postgres::Row;
+use windlass_core::NodeId;
+use windlass_store::{Death, Heartbeat, InboxRow, Joined, NewNode, NodeRow, Swept, host_name};
+
+use crate::{column, error::Fault, image, session::Session};
+
+const EXCLUDE: &str = "SELECT pg_advisory_xact_lock($1)";
+const EXISTS: &str = "SELECT EXISTS (SELECT FROM {s}.node WHERE id = $1)";
+const ADD: &str = "\
+    INSERT INTO {s}.node (id, name, pid, host, version, queues, started_at, heartbeat_at, stale_after) \
+    VALUES ($1, $2, $3, $4, $5, $6, {s}.clock(), {s}.clock(), $7)";
+const RENEW: &str = "UPDATE {s}.node SET heartbeat_at = {s}.clock() WHERE id = $1";
+const BEAT: &str = "UPDATE {s}.node SET heartbeat_at = {s}.clock(), running = $2 WHERE id = $1";
+const NAMESAKES: &str = "SELECT id FROM {s}.node WHERE name = $1 AND NOT dead ORDER BY id";
+const CONDEMN: &str = "UPDATE {s}.node SET dead = true WHERE id = $1 AND NOT dead";
+const JUDGE: &str = "SELECT dead, {s}.clock() - heartbeat_at > stale_after FROM {s}.node WHERE id = $1";
+const REMOVE: &str = "DELETE FROM {s}.node WHERE id = $1";
+const FORGET: &str = "DELETE FROM {s}.holding WHERE node = $1";
+const ALL: &str = "\
+    SELECT id, name, pid, host, version, queues, started_at, heartbeat_at, stale_after, dead, running \
+    FROM {s}.node ORDER BY id";
+const INBOX: &str = "\
+    SELECT i.seq, i.run, i.topic, i.body, i.at FROM {s}.inbox AS i JOIN {s}.run AS r ON r.id = i.run \
+    WHERE r.node = $1 AND NOT EXISTS (\
+        SELECT FROM {s}.ended AS e WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation) \
+    ORDER BY i.seq";
+/// Runs that a node has, whatever it is.
+const RELEASE: &str = "\
+    WITH mine AS MATERIALIZED (\
+        SELECT r.id FROM {s}.run AS r \
+        WHERE r.id IN (SELECT unnest(h.runs) FROM {s}.holding AS h WHERE h.node = $1) AND r.node = $1 \
+          AND NOT EXISTS (SELECT FROM {s}.ended AS e \
+              WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation) \
+        ORDER BY r.id LIMIT $2 FOR UPDATE), \
+    freed AS (\
+        UPDATE {s}.run AS r SET node = NULL, claim = NULL, recoveries = r.recoveries + $3 \
+        FROM mine WHERE r.id = mine.id RETURNING r.queue, r.workflow, r.priority, r.id) \
+    INSERT INTO {s}.ready (queue, workflow, priority, run) SELECT queue, workflow, priority, id FROM freed";
+const HELD: &str = "\
+    SELECT EXISTS (SELECT FROM {s}.run AS r \
+    WHERE r.id IN (SELECT unnest(h.runs) FROM {s}.holding AS h WHERE h.node = $1) AND r.node = $1 \
+      AND NOT EXISTS (SELECT FROM {s}.ended AS e \
+          WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation))";
+const DEAD: &str = "SELECT id FROM {s}.node WHERE dead ORDER BY id FOR UPDATE SKIP LOCKED";
+/// Whoever holds a lock that stands for a node: it is frozen in a transaction, or its connection is gone and the server
+/// does not know.
+const HOLDERS: &str = "\
+    SELECT pg_terminate_backend(l.pid) FROM pg_catalog.pg_locks AS l \
+    WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.pid <> pg_backend_pid() \
+      AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()) \
+      AND (l.classid::bigint << 32 | l.objid::bigint) = $1";
+
+/// Adds a node.
+pub(crate) async fn join(session: &Session, new: &NewNode) -> Result<Joined, Fault> {
+    let id = column::node(new.id);
+    if session.one(EXISTS, &[&id]).await?.try_get(0)? {
+        let renew = async |now| {
+            session.execute(RENEW, &[&id]).await?;
+            Ok(Joined { now, fenced: Vec::new() })
+        };
+        return session.transact(Some(new.id), renew).await;
+    }
+    let add = async |now| {
+        let mut fenced = Vec::new();
+        if let Some(name) = &new.name {
+            // Two that join under one name at once take turns.
+            session.execute(EXCLUDE, &[&session.lock_of(name.as_bytes())]).await?;
+            for row in session.query(NAMESAKES, &[name]).await? {
+                let namesake = column::node_id(&row, 0)?;
+                exclude(session, namesake).await?;
+                if session.execute(CONDEMN, &[&column::node(namesake)]).await? > 0 {
+                    fenced.push(namesake);
+                }
+            }
+        }
+        let (pid, stale_after) = (i64::from(std::process::id()), column::micros(new.stale_after));
+        session
+            .execute(ADD, &[&id, &new.name, &pid, &host_name(), &new.version, &new.queues, &stale_after])
+            .await?;
+        Ok(Joined { now, fenced })
+    };
+    session.transact(None, add).await
+}
+
+/// Says that a node lives, and looks around.
+pub(crate) async fn heartbeat(session: &Session, node: NodeId, running: u32) -> Result<Heartbeat, Fault> {
+    let beat = async |now| {
+        let id = column::node(node);
+        session.execute(BEAT, &[&id, &i64::from(running)]).await?;
+        let inbox = inbox(session, node).await?;
+        let mut others = all(session).await?;
+        others.retain(|row| row.id != node);
+        Ok(Heartbeat { now, others, gone: Vec::new(), inbox })
+    };
+    session.transact(Some(node), beat).await
+}
+
+/// Removes a node. What it still holds becomes ready.
+pub(crate) async fn leave(session: &Session, node: NodeId) -> Result<u64, Fault> {
+    let leave = async |_| {
+        let id = column::node(node);
+        // Its own batches that are still under way come first, or fail.
+        exclude(session, node).await?;
+        let released = session.execute(RELEASE, &[&id, &i64::MAX, &0_i32]).await?;
+        session.execute(FORGET, &[&id]).await?;
+        session.execute(REMOVE, &[&id]).await?;
+        Ok(released)
+    };
+    session.transact(Some(node), leave).await
+}
+
+/// Declares a node dead if there is reason to.
+pub(crate) async fn declare_dead(
+    session: &Session,
+    judge: NodeId,
+    condemned: NodeId,
+    why: Death,
+) -> Result<bool, Fault> {
+    let declare = async |_| {
+        exclude(session, condemned).await?;
+        let id = column::node(condemned);
+        let rows = session.query(JUDGE, &[&id]).await?;
+        let Some(row) = rows.first() else { return Ok(true) };
+        let (dead, stale): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
+        // Another machine's process cannot be proven to be gone.
+        if dead || why == Death::Gone || !stale {
+            return Ok(dead);
+        }
+        session.execute(CONDEMN, &[&id]).await?;
+        Ok(true)
+    };
+    session.transact(Some(judge), declare).await
+}
+
+/// Whether somebody holds what stands for this node's life for longer than a transaction takes: ends it.
+pub(crate) async fn evict(session: &Session, condemned: NodeId) -> Result<usize, Fault> {
+    Ok(session.query(HOLDERS, &[&session.lock_of(condemned.as_bytes())]).await?.len())
+}
+
+/// Makes runs of dead nodes ready, and removes the nodes of which nothing is left.
+pub(crate) async fn sweep(session: &Session, judge: NodeId, limit: usize) -> Result<Swept, Fault> {
+    let sweep = async |_| {
+        let mut swept = Swept { released: 0, more: false };
+        for row in session.query(DEAD, &[]).await? {
+            let id = column::node(column::node_id(&row, 0)?);
+            let room = i64::try_from(limit - swept.released).unwrap_or(i64::MAX);
+            swept.released += session.execute(RELEASE, &[&id, &room, &1_i32]).await? as usize;
+            if session.one(HELD, &[&id]).await?.try_get(0)? {
+                swept.more = true;
+                continue;
+            }
+            session.execute(FORGET, &[&id]).await?;
+            session.execute(REMOVE, &[&id]).await?;
+        }
+        Ok(swept)
+    };
+    session.transact(Some(judge), sweep).await
+}
+
+/// What lies in the inboxes of the runs that a node holds.
+pub(crate) async fn inbox(session: &Session, node: NodeId) -> Result<Vec<InboxRow>, Fault> {
+    session.query(INBOX, &[&column::node(node)]).await?.iter().map(image::inbox_row).collect()
+}
+
+/// Every node by id.
+pub(crate) async fn all(session: &Session) -> Result<Vec<NodeRow>, Fault> {
+    session.query(ALL, &[]).await?.iter().map(node_row).collect()
+}
+
+/// Waits until no transaction of a node is under way, and lets none begin.
+async fn exclude(session: &Session, node: NodeId) -> Result<(), Fault> {
+    session.client().batch_execute("SET LOCAL lock_timeout = '1s'").await?;
+    session.execute(EXCLUDE, &[&session.lock_of(node.as_bytes())]).await?;
+    session.client().batch_execute("SET LOCAL lock_timeout = '5s'").await?;
+    Ok(())
+}
+
+fn node_row(row: &Row) -> Result<NodeRow, Fault> {
+    let (pid, running): (i64, i64) = (row.try_get(2)?, row.try_get(10)?);
+    Ok(NodeRow {
+        id: column::node_id(row, 0)?,
+        name: row.try_get(1)?,
+        pid: u32::try_from(pid).map_err(|_| Fault::unreadable(row, 2))?,
+        host: row.try_get(3)?,
+        version: row.try_get(4)?,
+        queues: row.try_get(5)?,
+        started_at: column::time(row, 6)?,
+        heartbeat_at: column::time(row, 7)?,
+        stale_after: column::span(row.try_get(8)?),
+        dead: row.try_get(9)?,
+        running: u32::try_from(running).map_err(|_| Fault::unreadable(row, 10))?,
+    })
+}

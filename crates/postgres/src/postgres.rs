@@ -1,0 +1,282 @@
+//! The store.
+
+use std::{future::Future, sync::Arc};
+
+use parking_lot::Mutex;
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, broadcast, mpsc, oneshot},
+};
+use uuid::Uuid;
+use windlass_core::{NodeId, RunId};
+use windlass_store::{
+    Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint, InboxRow, Joined,
+    NewNode, NodeRow, Page, Query, Refusal, RunImage, Store, StoreError, Swept, Unit, Written,
+};
+
+use crate::{
+    OpenError, PostgresOptions, claim, column, commit, definition,
+    error::Fault,
+    find, image,
+    link::Link,
+    location::Location,
+    migration, node,
+    pool::{Lent, Pool},
+    tally::Tally,
+};
+
+/// A store on a PostgreSQL database.
+///
+/// It may be opened by as many processes as there are, and more than once by one process. It has a thread of its own,
+/// on which its connections live. Dropping it finishes what was asked.
+pub struct Postgres {
+    shared: Arc<Shared>,
+    runtime: Handle,
+    /// Everything that is under way has one; the thread ends when all are gone.
+    alive: mpsc::Sender<()>,
+}
+
+struct Shared {
+    place: String,
+    schema: String,
+    pool: Arc<Pool>,
+    tally: Mutex<Tally>,
+    hints: broadcast::Sender<Hint>,
+    stirred: Arc<Notify>,
+}
+
+impl Postgres {
+    /// Opens a database; makes the schema when it is not there.
+    ///
+    /// `url` is `postgres://user:password@host:port/database`. Options may follow a `?`: `schema` (default
+    /// `windlass`), `connections` (default 8), `migrate=no`, and those of the driver (`connect_timeout`, `options`,
+    /// `sslmode`, …).
+    ///
+    /// # Errors
+    ///
+    /// Says which database cannot be used, why, and what to do.
+    pub async fn open(url: &str) -> Result<Self, OpenError> {
+        PostgresOptions::new().open(url).await
+    }
+
+    /// Everything that a schema of this name needs, as plain SQL, for those who migrate by hand.
+    #[must_use]
+    pub fn dump(schema: &str) -> String {
+        migration::dump(schema)
+    }
+
+    pub(crate) async fn open_at(location: Location) -> Result<Self, OpenError> {
+        let place = location.place.clone();
+        let gone = |reason: String| OpenError::Unavailable { place: place.clone(), reason };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| gone(error.to_string()))?;
+        let handle = runtime.handle().clone();
+        let (alive, mut others) = mpsc::channel::<()>(1);
+        std::thread::Builder::new()
+            .name("windlass-postgres".into())
+            .spawn(move || {
+                // Nothing is ever sent: the channel closes when nobody asks any more, and all is answered.
+                runtime.block_on(others.recv());
+                runtime.shutdown_background();
+            })
+            .map_err(|error| gone(error.to_string()))?;
+
+        let pool = Pool::new(&location);
+        let (hints, stirred) = (broadcast::Sender::new(256), Arc::new(Notify::new()));
+        let shared = Arc::new(Shared {
+            place: location.place.clone(),
+            schema: location.schema.clone(),
+            pool: Arc::clone(&pool),
+            tally: Mutex::default(),
+            hints: hints.clone(),
+            stirred: Arc::clone(&stirred),
+        });
+        let store = Self { shared, runtime: handle, alive };
+        let link = Link {
+            config: location.config.clone(),
+            channel: Arc::from(format!("windlass:{}", location.schema)),
+            speaker: Arc::from(Uuid::now_v7().to_string()),
+            place: Arc::from(location.place.as_str()),
+            hints,
+            stirred,
+        };
+        let opened = store.spawn(async move {
+            let session = pool.lend().await.map_err(|fault| migration::failed(fault, &location))?;
+            migration::migrate(&session, &location).await?;
+            session.give_back();
+            Ok(())
+        });
+        opened.await.unwrap_or_else(|_| Err(gone("the thread that opens it stopped".into())))?;
+        store.runtime.spawn(link.run());
+        Ok(store)
+    }
+
+    /// Has something done on the store's own thread, whoever waits for the answer.
+    fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> oneshot::Receiver<T> {
+        let (reply, answer) = oneshot::channel();
+        let alive = self.alive.clone();
+        self.runtime.spawn(async move {
+            // The asker may have stopped listening; the work is done all the same.
+            drop(reply.send(work.await));
+            drop(alive);
+        });
+        answer
+    }
+
+    /// Has something done on a connection.
+    fn ask<T, F>(&self, work: impl FnOnce(Arc<Shared>, Arc<Lent>) -> F + Send + 'static) -> Answer<'static, T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Fault>> + Send,
+    {
+        let shared = Arc::clone(&self.shared);
+        let answer = self.spawn(async move {
+            let done = async {
+                let session = Arc::new(shared.pool.lend().await?);
+                let done = work(Arc::clone(&shared), Arc::clone(&session)).await;
+                // After a failure a connection is used again only if the server itself said what failed.
+                let is_sound = !matches!(&done, Err(Fault::Sql(error)) if error.code().is_none());
+                if let Some(session) = Arc::into_inner(session).filter(|_| is_sound) {
+                    session.give_back();
+                }
+                done
+            };
+            done.await.map_err(|fault: Fault| fault.tell(&shared.place))
+        });
+        Box::pin(async move { answer.await.unwrap_or(Err(StoreError::Closed)) })
+    }
+}
+
+impl std::fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Postgres").field(&self.describe()).finish()
+    }
+}
+
+impl Store for Postgres {
+    fn describe(&self) -> String {
+        format!("{} ({})", self.shared.place, self.shared.schema)
+    }
+
+    fn join(&self, new: NewNode) -> Answer<'_, Joined> {
+        self.ask(async move |_, session| node::join(&session, &new).await)
+    }
+
+    fn heartbeat(&self, node: NodeId, running: u32) -> Answer<'_, Heartbeat> {
+        self.ask(async move |_, session| node::heartbeat(&session, node, running).await)
+    }
+
+    fn leave(&self, node: NodeId) -> Answer<'_, ()> {
+        self.ask(async move |shared, session| {
+            node::leave(&session, node).await?;
+            shared.stirred.notify_one();
+            Ok(())
+        })
+    }
+
+    fn declare_dead(&self, judge: NodeId, condemned: NodeId, why: Death) -> Answer<'_, bool> {
+        self.ask(async move |shared, session| {
+            let mut declared = node::declare_dead(&session, judge, condemned, why).await;
+            if matches!(&declared, Err(fault) if fault.is_lock()) {
+                let ended = node::evict(&session, condemned).await?;
+                tracing::warn!(
+                    place = shared.place, node = %condemned, connections = ended,
+                    "a node that may be dead is frozen in a transaction; its connections were ended"
+                );
+                declared = node::declare_dead(&session, judge, condemned, why).await;
+            }
+            declared
+        })
+    }
+
+    fn sweep(&self, judge: NodeId, limit: usize) -> Answer<'_, Swept> {
+        self.ask(async move |shared, session| {
+            let swept = node::sweep(&session, judge, limit).await?;
+            if swept.released > 0 {
+                shared.stirred.notify_one();
+            }
+            Ok(swept)
+        })
+    }
+
+    fn commit(
+        &self,
+        node: Option<NodeId>,
+        batch: Arc<Vec<Unit>>,
+    ) -> Answer<'_, Vec<Result<Written, Refusal>>> {
+        self.ask(async move |shared, session| {
+            let (answers, stirred) = commit::commit(&session, &shared.tally, node, &batch).await?;
+            // Whoever asked may want back what is shared with it.
+            drop(batch);
+            if stirred {
+                shared.stirred.notify_one();
+            }
+            Ok(answers)
+        })
+    }
+
+    fn inbox(&self, node: NodeId) -> Answer<'_, Vec<InboxRow>> {
+        self.ask(async move |_, session| node::inbox(&session, node).await)
+    }
+
+    fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
+        self.ask(async move |shared, session| {
+            let taken = claim::claim(&session, &request).await?;
+            let mut tally = shared.tally.lock();
+            for (run, row) in taken.rows {
+                tally.add(row, [RunId::from_bytes(run.into_bytes())]);
+            }
+            Ok(taken.claimed)
+        })
+    }
+
+    fn unblock(&self, node: NodeId, workflows: Vec<(Arc<str>, DefinitionId)>) -> Answer<'_, usize> {
+        self.ask(async move |shared, session| {
+            let freed = claim::unblock(&session, node, &workflows).await?;
+            if freed > 0 {
+                shared.stirred.notify_one();
+            }
+            Ok(freed)
+        })
+    }
+
+    fn define(&self, new: DefinitionRow) -> Answer<'_, DefinitionId> {
+        self.ask(async move |_, session| definition::define(&session, &new).await)
+    }
+
+    fn definition(&self, id: DefinitionId) -> Answer<'_, Option<DefinitionRow>> {
+        self.ask(async move |_, session| definition::read(&session, id).await)
+    }
+
+    fn load(&self, run: RunId) -> Answer<'_, Option<RunImage>> {
+        self.ask(async move |_, session| {
+            let images = session.look(async || image::load(&session, &[column::run(run)]).await).await?;
+            Ok(images.into_iter().next())
+        })
+    }
+
+    fn ends(&self, runs: Vec<RunId>) -> Answer<'_, Vec<(RunId, End)>> {
+        self.ask(async move |_, session| image::ends(&session, &runs).await)
+    }
+
+    fn by_key(&self, workflow: Arc<str>, key: String) -> Answer<'_, Option<RunId>> {
+        self.ask(async move |_, session| find::by_key(&session, &workflow, &key).await)
+    }
+
+    fn find(&self, query: Query) -> Answer<'_, Page> {
+        self.ask(async move |shared, session| find::find(&session, &shared.schema, &query).await)
+    }
+
+    fn nodes(&self) -> Answer<'_, Vec<NodeRow>> {
+        self.ask(async move |_, session| node::all(&session).await)
+    }
+
+    fn hints(&self) -> broadcast::Receiver<Hint> {
+        self.shared.hints.subscribe()
+    }
+}

@@ -1,0 +1,153 @@
+//! One connection, and transactions on it.
+
+use std::{collections::HashMap, sync::Arc};
+
+use hmac_sha256::Hash;
+use parking_lot::Mutex;
+use tokio_postgres::{Client, Row, Statement, types::ToSql};
+use windlass_core::{NodeId, Time};
+
+use crate::{column, error::Fault};
+
+/// Names its isolation, whatever the database's default is: what is read after a lock was taken must be what is there
+/// then. A process that is frozen in it holds its fence no longer than this.
+const BEGIN: &str = "\
+    BEGIN ISOLATION LEVEL READ COMMITTED; \
+    SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '10s'";
+const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+const COMMIT: &str = "COMMIT";
+const ROLLBACK: &str = "ROLLBACK";
+
+const SHARE: &str = "SELECT pg_advisory_xact_lock_shared($1)";
+const FENCE: &str = "SELECT {s}.fence($1)";
+const CLOCK: &str = "SELECT {s}.clock()";
+
+pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// A connection, and the statements that were prepared on it.
+pub(crate) struct Session {
+    client: Client,
+    schema: Arc<str>,
+    statements: Mutex<HashMap<&'static str, Statement>>,
+}
+
+impl Session {
+    pub(crate) fn new(client: Client, schema: Arc<str>) -> Self {
+        Self { client, schema, statements: Mutex::default() }
+    }
+
+    pub(crate) const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// A statement, prepared once. Statements that travel together are prepared before the first of them is sent.
+    pub(crate) async fn statement(&self, sql: &'static str) -> Result<Statement, Fault> {
+        let known = self.statements.lock().get(sql).cloned();
+        if let Some(statement) = known {
+            return Ok(statement);
+        }
+        let statement = self.client.prepare(&qualified(sql, &self.schema)).await?;
+        self.statements.lock().insert(sql, statement.clone());
+        Ok(statement)
+    }
+
+    pub(crate) async fn query(&self, sql: &'static str, params: Params<'_>) -> Result<Vec<Row>, Fault> {
+        let statement = self.statement(sql).await?;
+        Ok(self.client.query(&statement, params).await?)
+    }
+
+    pub(crate) async fn one(&self, sql: &'static str, params: Params<'_>) -> Result<Row, Fault> {
+        let statement = self.statement(sql).await?;
+        Ok(self.client.query_one(&statement, params).await?)
+    }
+
+    pub(crate) async fn execute(&self, sql: &'static str, params: Params<'_>) -> Result<u64, Fault> {
+        let statement = self.statement(sql).await?;
+        Ok(self.client.execute(&statement, params).await?)
+    }
+
+    /// The number of the lock that stands for a node's life, or for whatever else is named so.
+    pub(crate) fn lock_of(&self, what: &[u8]) -> i64 {
+        let mut hash = Hash::new();
+        hash.update(self.schema.as_bytes());
+        hash.update([0]);
+        hash.update(what);
+        let digest = hash.finalize();
+        i64::from_be_bytes(digest[..8].try_into().expect("a digest has more than eight bytes"))
+    }
+
+    /// Begins a transaction, in which this node acts if there is one. Answers the transaction's time.
+    ///
+    /// The lock and the check are two statements: one would check what was there before the lock was given.
+    pub(crate) async fn begin(&self, node: Option<NodeId>) -> Result<Time, Fault> {
+        let Some(node) = node else {
+            let clock = self.statement(CLOCK).await?;
+            let (begun, now) =
+                tokio::join!(self.client.batch_execute(BEGIN), self.client.query_one(&clock, &[]));
+            begun?;
+            return column::time(&now?, 0);
+        };
+        let (share, fence) = (self.statement(SHARE).await?, self.statement(FENCE).await?);
+        let (lock, id) = (self.lock_of(node.as_bytes()), column::node(node));
+        let (lock, id): ([&(dyn ToSql + Sync); 1], [&(dyn ToSql + Sync); 1]) = ([&lock], [&id]);
+        let (begun, shared, now) = tokio::join!(
+            self.client.batch_execute(BEGIN),
+            self.client.execute(&share, &lock),
+            self.client.query_one(&fence, &id),
+        );
+        begun?;
+        shared?;
+        column::time(&now?, 0)
+    }
+
+    /// Does something in a transaction in which this node acts, if there is one. What fails leaves nothing.
+    pub(crate) async fn transact<T>(
+        &self,
+        node: Option<NodeId>,
+        work: impl AsyncFnOnce(Time) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let done = match self.begin(node).await {
+            Ok(now) => work(now).await,
+            Err(fault) => Err(fault),
+        };
+        match done {
+            Ok(value) => {
+                self.client.batch_execute(COMMIT).await?;
+                Ok(value)
+            }
+            Err(fault) => {
+                self.roll_back().await;
+                Err(fault)
+            }
+        }
+    }
+
+    /// Reads several things as they are at one instant.
+    pub(crate) async fn look<T>(&self, work: impl AsyncFnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+        self.client.batch_execute(BEGIN_READING).await?;
+        let seen = work().await;
+        self.client.batch_execute(COMMIT).await?;
+        seen
+    }
+
+    /// A connection on which even that fails is not used again: see [`Pool`](crate::pool::Pool).
+    pub(crate) async fn roll_back(&self) {
+        if let Err(error) = self.client.batch_execute(ROLLBACK).await {
+            tracing::debug!(%error, "a transaction could not be rolled back");
+        }
+    }
+}
+
+/// A statement with the name of the schema in its places.
+pub(crate) fn qualified(sql: &str, schema: &str) -> String {
+    sql.replace("{s}", &quoted(schema))
+}
+
+/// A name as SQL writes it.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

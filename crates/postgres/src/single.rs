@@ -1,0 +1,313 @@
+//! One unit after the other: what is rare, or has to look before it writes.
+
+use tokio_postgres::Row;
+use uuid::Uuid;
+use windlass_core::{ClaimId, NodeId, RunId, RunState, Time};
+use windlass_store::{
+    Act, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewRun, Refusal, Unit, Wait, Written,
+};
+
+use crate::{
+    batch::{Batch, Begun, Standing},
+    column,
+    error::Fault,
+    session::Session,
+};
+
+/// Taken in the order of ids, so that two batches never wait for each other.
+const LOCK: &str = "SELECT FROM {s}.run WHERE id = ANY($1) ORDER BY id FOR UPDATE";
+const READ: &str = "\
+    SELECT r.workflow, r.node, r.generation, r.definition, e.state FROM {s}.run AS r \
+    LEFT JOIN {s}.ended AS e ON e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation \
+    WHERE r.id = $1";
+const EXISTS: &str = "SELECT EXISTS (SELECT FROM {s}.run WHERE id = $1)";
+const KEY: &str = "\
+    SELECT run, digest FROM {s}.key WHERE workflow = $1 AND key = $2 AND (until IS NULL OR until > {s}.clock())";
+/// A key that has lapsed passes to the new run. One that somebody else is about to take is waited for.
+const TAKE_KEY: &str = "\
+    INSERT INTO {s}.key AS k (workflow, key, run, digest, until) \
+    VALUES ($1, $2, $3, $4, CASE WHEN $5::bigint IS NULL THEN NULL ELSE {s}.after($5) END) \
+    ON CONFLICT (workflow, key) DO UPDATE SET run = excluded.run, digest = excluded.digest, until = excluded.until \
+    WHERE k.until <= {s}.clock()";
+const CONSUME: &str = "\
+    WITH gone AS (DELETE FROM {s}.inbox WHERE run = $1 AND seq = ANY($2) RETURNING run, topic, key) \
+    INSERT INTO {s}.delivered (run, topic, key) SELECT run, topic, key FROM gone WHERE key IS NOT NULL \
+    ON CONFLICT DO NOTHING";
+const SAVE: &str = "\
+    INSERT INTO {s}.saved (run, step, value) VALUES ($1, $2, $3) \
+    ON CONFLICT (run, step) DO UPDATE SET value = excluded.value";
+const LET_GO: &str = "UPDATE {s}.run SET node = NULL, claim = NULL WHERE id = $1";
+const MAKE_READY: &str = "\
+    INSERT INTO {s}.ready (queue, workflow, priority, run) \
+    SELECT queue, workflow, priority, id FROM {s}.run WHERE id = $1";
+const PARK: &str = "\
+    INSERT INTO {s}.waiting (run, workflow, state, until, topics, reason, blocked_by) \
+    SELECT id, workflow, $2, $3, $4, $5, $6 FROM {s}.run WHERE id = $1";
+const HAS_TOPIC: &str = "SELECT EXISTS (SELECT FROM {s}.inbox WHERE run = $1 AND topic = ANY($2))";
+const IS_KNOWN: &str = "\
+    SELECT EXISTS (SELECT FROM {s}.inbox WHERE run = $1 AND topic = $2 AND key = $3) \
+        OR EXISTS (SELECT FROM {s}.delivered WHERE run = $1 AND topic = $2 AND key = $3)";
+const SEND: &str = "INSERT INTO {s}.inbox (run, topic, key, body, at) VALUES ($1, $2, $3, $4, {s}.clock())";
+const WAKE: &str = "DELETE FROM {s}.waiting WHERE run = $1 AND topics @> ARRAY[$2::text]";
+const UNPARK: &str = "DELETE FROM {s}.waiting WHERE run = $1";
+const UNREADY: &str = "\
+    DELETE FROM {s}.ready AS a USING {s}.run AS r \
+    WHERE r.id = $1 AND a.queue = r.queue AND a.workflow = r.workflow AND a.priority = r.priority AND a.run = r.id";
+const END: &str = "\
+    INSERT INTO {s}.ended (workflow, run, generation, state, at, output, failure) \
+    SELECT workflow, id, generation, $2, {s}.clock(), $3, $4 FROM {s}.run WHERE id = $1";
+const CLEAR_INBOX: &str = "DELETE FROM {s}.inbox WHERE run = $1";
+const CLEAR_SAVED: &str = "DELETE FROM {s}.saved WHERE run = $1";
+const REOPEN: &str = "\
+    UPDATE {s}.run SET generation = generation + 1, opened_at = {s}.clock(), recoveries = 0, node = NULL, claim = NULL \
+    WHERE id = $1";
+
+/// Why an act was not written: it was refused before its first change, or a statement failed.
+pub(crate) enum Stop {
+    Refusal(Refusal),
+    Fault(Fault),
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refusal(refusal)
+    }
+}
+
+/// What became of the runs of the node, for its tally.
+#[derive(Default)]
+pub(crate) struct Changes {
+    pub(crate) begun: Vec<Begun>,
+    pub(crate) gone: Vec<RunId>,
+    /// Whether something happened that others may wait for.
+    pub(crate) stirred: bool,
+}
+
+/// A transaction that writes units one by one.
+pub(crate) struct Single<'s> {
+    pub(crate) session: &'s Session,
+    pub(crate) node: Option<NodeId>,
+    pub(crate) now: Time,
+    pub(crate) changes: Changes,
+}
+
+/// A run as it stands.
+struct Found {
+    node: Option<Uuid>,
+    generation: u32,
+    definition: Option<i64>,
+    ended: Option<RunState>,
+}
+
+impl Single<'_> {
+    /// Lets nobody else move these runs.
+    pub(crate) async fn lock(&self, units: impl Iterator<Item = &Unit>) -> Result<(), Fault> {
+        let mut ids: Vec<_> = units.map(|unit| column::run(unit.run)).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        self.session.execute(LOCK, &[&ids]).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn write(&mut self, run: RunId, act: &Act) -> Result<Written, Stop> {
+        act.check()?;
+        match act {
+            Act::Start(new) => return self.start(run, new).await,
+            Act::Send(message) => self.send(run, message).await?,
+            Act::EndIdle { only, end } => self.end_idle(run, *only, end).await?,
+            Act::Reopen { after } => self.reopen(run, *after).await?,
+            Act::Record { claim, .. }
+            | Act::Save { claim, .. }
+            | Act::End { claim, .. }
+            | Act::Park { claim, .. }
+            | Act::Release { claim } => return self.write_held(run, *claim, act).await,
+        }
+        Ok(Written::Done { at: self.now })
+    }
+
+    /// Writes an act of the run's holder.
+    async fn write_held(&mut self, run: RunId, claim: ClaimId, act: &Act) -> Result<Written, Stop> {
+        let (session, id) = (self.session, column::run(run));
+        let mut batch = Batch::default();
+        batch.hold(run, claim);
+        match act {
+            Act::Record { steps, .. } | Act::Park { steps, .. } => batch.record(run, claim, steps),
+            Act::End { steps, end, .. } => {
+                batch.record(run, claim, steps);
+                batch.end(run, claim, end);
+            }
+            _ => {}
+        }
+        let (standings, _) = batch.write(session, self.node).await?;
+        match standings.first() {
+            Some(Standing::Held) => {}
+            Some(Standing::Said(at)) => return Ok(Written::Done { at: *at }),
+            Some(Standing::NotYours) | None => return Err(Refusal::NotYours.into()),
+        }
+        match act {
+            Act::Record { consumed, .. } if !consumed.is_empty() => {
+                session.execute(CONSUME, &[&id, consumed]).await?;
+            }
+            Act::Save { step, value, .. } => {
+                session.execute(SAVE, &[&id, &&**step, &&**value]).await?;
+            }
+            Act::Park { consumed, wait, .. } => {
+                if !consumed.is_empty() {
+                    session.execute(CONSUME, &[&id, consumed]).await?;
+                }
+                self.park(run, wait).await?;
+            }
+            Act::Release { .. } => {
+                session.execute(LET_GO, &[&id]).await?;
+                self.make_ready(run).await?;
+                self.changes.gone.push(run);
+            }
+            Act::End { .. } => {
+                self.changes.gone.push(run);
+                self.changes.stirred = true;
+            }
+            _ => {}
+        }
+        Ok(Written::Done { at: self.now })
+    }
+
+    async fn park(&mut self, run: RunId, wait: &Wait) -> Result<(), Fault> {
+        let (session, id) = (self.session, column::run(run));
+        self.changes.gone.push(run);
+        session.execute(LET_GO, &[&id]).await?;
+        // Whoever sends to the run waits for the lock on it, so nothing comes in between.
+        let wakes = session.one(HAS_TOPIC, &[&id, &wait.topics]).await?.try_get(0)?;
+        if wakes || wait.is_due(self.now) {
+            return self.make_ready(run).await;
+        }
+        let (until, blocked_by) = (wait.until.map(|until| until.0), wait.blocked_by.map(|version| version.0));
+        let state = wait.state as i16;
+        session.execute(PARK, &[&id, &state, &until, &wait.topics, &wait.reason, &blocked_by]).await?;
+        // Whoever sleeps until the next due run has to look again.
+        self.changes.stirred = true;
+        Ok(())
+    }
+
+    async fn make_ready(&mut self, run: RunId) -> Result<(), Fault> {
+        self.changes.stirred = true;
+        self.session.execute(MAKE_READY, &[&column::run(run)]).await?;
+        Ok(())
+    }
+
+    async fn start(&mut self, run: RunId, new: &NewRun) -> Result<Written, Stop> {
+        let id = column::run(run);
+        if self.session.one(EXISTS, &[&id]).await?.try_get(0).map_err(Fault::from)? {
+            return Ok(Written::Existing { run });
+        }
+        if let Some(key) = &new.key
+            && let Some(run) = self.take_key(run, &new.workflow, key).await?
+        {
+            return Ok(Written::Existing { run });
+        }
+        let mut batch = Batch::default();
+        batch.start(run, new, self.node.is_some());
+        let (_, mut begun) = batch.write(self.session, self.node).await?;
+        let owned = begun.first().is_some_and(|begun| begun.row.is_some());
+        self.changes.begun.append(&mut begun);
+        self.changes.stirred |= !owned;
+        Ok(Written::Started { at: self.now, owned })
+    }
+
+    /// Takes a key for a run. Answers the run that it stands for already, if it does.
+    async fn take_key(&self, run: RunId, workflow: &str, new: &NewKey) -> Result<Option<RunId>, Stop> {
+        let life = match new.life {
+            KeyLife::Kept => None,
+            KeyLife::For(life) => Some(column::micros(life)),
+        };
+        let (key, id, digest) = (new.key.as_str(), column::run(run), &new.digest[..]);
+        if self.session.execute(TAKE_KEY, &[&workflow, &key, &id, &digest, &life]).await? > 0 {
+            return Ok(None);
+        }
+        let row = self.session.one(KEY, &[&workflow, &key]).await?;
+        let run = column::run_id(&row, 0)?;
+        let known: &[u8] = row.try_get(1).map_err(Fault::from)?;
+        if known != digest && new.conflict == KeyConflict::Refuse {
+            return Err(Refusal::KeyTaken { run }.into());
+        }
+        Ok(Some(run))
+    }
+
+    async fn send(&mut self, run: RunId, message: &NewMessage) -> Result<(), Stop> {
+        let (session, id) = (self.session, column::run(run));
+        let found = self.read(run).await?;
+        if let Some(key) = &message.key
+            && session.one(IS_KNOWN, &[&id, &message.topic, key]).await?.try_get(0).map_err(Fault::from)?
+        {
+            return Ok(());
+        }
+        found.refuse_ended()?;
+        session.execute(SEND, &[&id, &message.topic, &message.key, &&*message.body]).await?;
+        self.changes.stirred = true;
+        if session.execute(WAKE, &[&id, &message.topic]).await? > 0 {
+            self.make_ready(run).await?;
+        }
+        Ok(())
+    }
+
+    async fn end_idle(&mut self, run: RunId, only: Idle, end: &NewEnd) -> Result<(), Stop> {
+        let (session, id) = (self.session, column::run(run));
+        let found = self.read(run).await?;
+        found.refuse_ended()?;
+        if found.node.is_some() {
+            return Err(Refusal::Held.into());
+        }
+        if only == Idle::NeverClaimed && found.definition.is_some() {
+            return Err(Refusal::Begun.into());
+        }
+        // In this order: whoever moves it from the one to the other is waited for.
+        session.execute(UNPARK, &[&id]).await?;
+        session.execute(UNREADY, &[&id]).await?;
+        session
+            .execute(END, &[&id, &(end.state as i16), &end.output.as_deref(), &end.failure.as_deref()])
+            .await?;
+        session.execute(CLEAR_INBOX, &[&id]).await?;
+        session.execute(CLEAR_SAVED, &[&id]).await?;
+        self.changes.stirred = true;
+        Ok(())
+    }
+
+    async fn reopen(&mut self, run: RunId, after: u32) -> Result<(), Stop> {
+        let (session, id) = (self.session, column::run(run));
+        let found = self.read(run).await?;
+        if found.ended.is_none() || found.generation != after {
+            return Err(Refusal::Open.into());
+        }
+        session.execute(REOPEN, &[&id]).await?;
+        // What was sent while it ended may have come after it.
+        session.execute(CLEAR_INBOX, &[&id]).await?;
+        Ok(self.make_ready(run).await?)
+    }
+
+    async fn read(&self, run: RunId) -> Result<Found, Stop> {
+        let rows = self.session.query(READ, &[&column::run(run)]).await?;
+        let row = rows.first().ok_or(Refusal::Unknown)?;
+        Ok(Found::of(row)?)
+    }
+}
+
+impl Found {
+    fn of(row: &Row) -> Result<Self, Fault> {
+        let ended: Option<i16> = row.try_get(4)?;
+        Ok(Self {
+            node: row.try_get(1)?,
+            generation: column::number(row, 2)?,
+            definition: row.try_get(3)?,
+            ended: ended.map(|_| column::run_state(row, 4)).transpose()?,
+        })
+    }
+
+    fn refuse_ended(&self) -> Result<(), Refusal> {
+        self.ended.map_or(Ok(()), |state| Err(Refusal::Ended(state)))
+    }
+}
