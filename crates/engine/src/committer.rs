@@ -4,6 +4,7 @@ mod answers;
 mod queue;
 
 use std::{
+    cell::Cell,
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -33,6 +34,12 @@ use crate::{
 
 /// So few units are a quiet engine: its runs wait for each other's commits, and not for a thread.
 const FEW: usize = 4;
+
+thread_local! {
+    /// Whether this thread may wait for the disk: set while it tells the committer of what it has handed in, and taken
+    /// by the first commit. So each thread waits for its own commit and for none that others want meanwhile.
+    static HERE: Cell<bool> = const { Cell::new(false) };
+}
 
 /// How many units of callers (starts, orders) may wait to be committed before callers have to wait.
 const CALLERS: usize = 20_000;
@@ -101,8 +108,8 @@ pub(crate) struct Committer {
     identity: Arc<Identity>,
     /// Where answers are handed on.
     user: Handle,
-    /// Whether a thread that waits for the disk leaves others to the user's tasks.
-    is_shared: bool,
+    /// How many starts were committed on the threads of callers who have not heard of it yet.
+    unheard: AtomicUsize,
     meter: CommitMeter,
     /// How many watch runs in this process, and want to hear of every commit.
     pub(crate) watchers: AtomicUsize,
@@ -115,8 +122,8 @@ impl Committer {
             submitted: Notify::new(),
             callers: Semaphore::new(CALLERS),
             identity,
-            is_shared: user.metrics().num_workers() > 1,
             user,
+            unheard: AtomicUsize::new(0),
             meter: CommitMeter::new(),
             watchers: AtomicUsize::new(0),
         }
@@ -166,11 +173,34 @@ impl Committer {
     }
 
     fn push(&self, unit: Unit, replier: Replier) {
+        let is_caller = replier.is_caller;
         match self.queue.push(unit, replier) {
-            Ok(true) => self.submitted.notify_one(),
+            Ok(true) => {
+                HERE.set(self.may_wait_here(is_caller));
+                self.submitted.notify_one();
+                HERE.set(false);
+            }
             Ok(false) => {}
             Err(replier) => replier.reply.refuse(Lost::Failed(StoreError::Closed)),
         }
+    }
+
+    /// Whether this thread may wait for the disk: if it leaves others to the tasks of its runtime, which need not be
+    /// the engine's, and if no caller is about to hand in more. One is when a start was just committed at once and
+    /// the next comes before anybody has heard of it: many starts in a row, which are written together.
+    fn may_wait_here(&self, is_caller: bool) -> bool {
+        let are_many = is_caller && self.unheard.load(Ordering::Relaxed) > 0;
+        !are_many && Handle::try_current().is_ok_and(|runtime| runtime.metrics().num_workers() > 1)
+    }
+
+    /// Notes that a start was committed on the thread of its caller, who hears of it later.
+    pub(crate) fn not_heard_yet(&self) {
+        self.unheard.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that such a caller has heard of it, or has gone.
+    pub(crate) fn heard(&self) {
+        self.unheard.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Whether nothing waits to be written.
@@ -190,7 +220,7 @@ impl Committer {
             }
             self.callers.add_permits(batch.callers());
             let was_quiet = mem::replace(&mut is_quiet, batch.len() <= FEW);
-            let at_once = self.is_shared && was_quiet && is_quiet && batch.is_progress();
+            let at_once = was_quiet && is_quiet && batch.is_progress();
             again = self.write_batch(&*store, batch, at_once, &stop).await;
             if self.watchers.load(Ordering::Relaxed) > 0 {
                 changed.notify_waiters();
@@ -219,7 +249,9 @@ impl Committer {
         let units = Arc::new(units);
         let mut pause = Duration::from_millis(10);
         loop {
-            let here = if mem::take(&mut at_once) { store.commit_at_once(node, &units) } else { None };
+            // Not before: whoever brought a new name goes on here, if there was none, and has not handed anything in.
+            let may_wait = mem::take(&mut at_once) && HERE.take();
+            let here = if may_wait { store.commit_at_once(node, &units) } else { None };
             let fate = match here {
                 Some(answers) => Ok(answers),
                 None => tokio::select! {

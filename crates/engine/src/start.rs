@@ -25,6 +25,7 @@ use windlass_store::{Act, KeyConflict, KeyLife, NewKey, NewRun, Owner, Refusal, 
 use crate::{
     AnyWorkflow, Client, Error, Run, Slot,
     committer::{Fate, Lost, Reply},
+    hub::Hub,
     metric,
     node::Registered,
     options::DEFAULT_QUEUE,
@@ -174,8 +175,11 @@ impl<O> Future for Start<O> {
         if matches!(self.state, State::Asking(..))
             && let State::Asking(client, request) = mem::replace(&mut self.state, State::Over)
         {
-            let starting = Starting::new(client, request)?;
+            let mut starting = Starting::new(client, request)?;
             let at_once = !starting.fate.is_empty();
+            if at_once {
+                starting.unheard = Some(Unheard::new(&starting.client));
+            }
             self.state = State::Starting(starting);
             if at_once {
                 // Committed on this very thread: others on it have their turn before the next.
@@ -211,7 +215,25 @@ struct Starting {
     /// Set while too many others wait already.
     turn: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     fate: oneshot::Receiver<Fate>,
+    /// Set while the caller has not heard of a commit on its own thread.
+    unheard: Option<Unheard>,
     deadline: Option<Pin<Box<Sleep>>>,
+}
+
+/// A start that was committed on the thread of its caller, who has not heard of it yet.
+struct Unheard(Arc<Hub>);
+
+impl Unheard {
+    fn new(client: &Client) -> Self {
+        client.hub().committer.not_heard_yet();
+        Self(Arc::clone(client.hub()))
+    }
+}
+
+impl Drop for Unheard {
+    fn drop(&mut self) {
+        self.0.committer.heard();
+    }
 }
 
 impl Starting {
@@ -248,10 +270,11 @@ impl Starting {
         };
         let deadline = deadline.map(|deadline| Box::pin(tokio::time::sleep(deadline)));
         let key = settings.key;
-        Ok(Self { client, run, workflow, registered, key, waiter, turn, fate, deadline })
+        Ok(Self { client, run, workflow, registered, key, waiter, turn, fate, unheard: None, deadline })
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Fate, Error>> {
+        self.unheard = None;
         if let Some(turn) = &mut self.turn
             && turn.as_mut().poll(cx).is_ready()
         {

@@ -1,20 +1,31 @@
 //! Hearing of what others do.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
-use tokio::sync::{Notify, broadcast};
-use tokio_postgres::{AsyncMessage, Config, NoTls};
+use tokio::{
+    sync::{Notify, broadcast},
+    time::{sleep, timeout},
+};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket, tls::NoTlsStream};
 use windlass_store::Hint;
 
-use crate::session::quoted;
+use crate::{error::describe, session::quoted};
 
 /// How often others are told at most.
 const PACE: Duration = Duration::from_millis(5);
-/// How long to wait before the connection that listens is made again.
-const PAUSE: Duration = Duration::from_secs(1);
+/// How often it is checked that what is said is heard.
+const PROBE: Duration = Duration::from_secs(5);
+/// How long to look for oneself before the connection that listens is made again, and how often.
+const DEAF: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(500);
 
 /// The channel of a schema, and who speaks on it.
-#[derive(Clone)]
 pub(crate) struct Link {
     pub(crate) config: Config,
     pub(crate) channel: Arc<str>,
@@ -26,55 +37,133 @@ pub(crate) struct Link {
     pub(crate) stirred: Arc<Notify>,
 }
 
+/// Why nobody listens.
+enum Deaf {
+    /// The connection failed or was closed.
+    Lost(String),
+    /// What this handle says itself does not come back: a pooler stands between, or the connection is dead.
+    NoEcho,
+}
+
+impl From<tokio_postgres::Error> for Deaf {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Lost(describe(&error))
+    }
+}
+
+/// What this handle has heard of itself.
+#[derive(Default)]
+struct Echo {
+    count: AtomicU64,
+    came: Notify,
+}
+
 impl Link {
-    /// Listens and speaks until the store is gone. While there is no connection, everybody looks for themselves: each
-    /// attempt is a hint.
+    /// Listens and speaks until the store is gone. While that does not work, everybody looks for themselves.
     pub(crate) async fn run(self) {
+        let mut told = false;
         loop {
-            match self.listen().await {
-                Ok(()) => tracing::debug!(place = %self.place, "the connection that listens was closed"),
-                Err(error) => {
-                    let error = crate::error::describe(&error);
-                    tracing::warn!(place = %self.place, error, "nobody listens for other processes; polling meanwhile");
-                }
+            let deaf = self.listen(&mut told).await;
+            if !told {
+                let why = match deaf {
+                    Deaf::Lost(why) => why,
+                    Deaf::NoEcho => {
+                        "notifications do not arrive; is there a pooler in transaction mode? Give \
+                                     `listen_url` a way around it"
+                            .to_owned()
+                    }
+                };
+                tracing::warn!(place = %self.place, why, "nobody listens for other processes; polling meanwhile");
+                told = true;
             }
-            // Nobody may be listening.
-            drop(self.hints.send(Hint::Changed));
-            tokio::time::sleep(PAUSE).await;
+            let polled = async {
+                loop {
+                    self.hint();
+                    sleep(LOOK).await;
+                }
+            };
+            // It ends when it is time to try again.
+            let _: Result<(), _> = timeout(DEAF, polled).await;
         }
     }
 
-    async fn listen(&self) -> Result<(), tokio_postgres::Error> {
-        let (client, mut connection) = self.config.connect(NoTls).await?;
-        let hear = async {
-            loop {
-                let message = std::future::poll_fn(|cx| connection.poll_message(cx)).await;
-                match message {
-                    Some(Ok(AsyncMessage::Notification(note))) => {
-                        if note.payload() != &*self.speaker {
-                            drop(self.hints.send(Hint::Changed));
-                        }
-                    }
-                    Some(Ok(_)) => {}
-                    Some(Err(error)) => return Err(error),
-                    None => return Ok(()),
-                }
-            }
+    /// Answers when it does not work any more.
+    async fn listen(&self, told: &mut bool) -> Deaf {
+        let connected = timeout(PROBE, self.config.connect(NoTls)).await;
+        let (client, connection) = match connected {
+            Ok(Ok(both)) => both,
+            Ok(Err(error)) => return error.into(),
+            Err(_) => return Deaf::Lost("the server does not answer".into()),
         };
-        let speak = async {
-            client.batch_execute(&format!("LISTEN {}", quoted(&self.channel))).await?;
-            // What was committed before anybody listened.
-            drop(self.hints.send(Hint::Changed));
-            let notify = client.prepare("SELECT pg_notify($1, $2)").await?;
-            loop {
-                self.stirred.notified().await;
-                client.execute(&notify, &[&&*self.channel, &&*self.speaker]).await?;
-                tokio::time::sleep(PACE).await;
-            }
-        };
+        let echo = Echo::default();
         tokio::select! {
-            heard = hear => heard,
-            spoken = speak => spoken,
+            deaf = self.hear(connection, &echo) => deaf,
+            deaf = self.speak(&client, &echo, told) => deaf,
         }
+    }
+
+    async fn hear(&self, mut connection: Connection<Socket, NoTlsStream>, echo: &Echo) -> Deaf {
+        loop {
+            match std::future::poll_fn(|cx| connection.poll_message(cx)).await {
+                Some(Ok(AsyncMessage::Notification(note))) if note.payload() == &*self.speaker => {
+                    echo.count.fetch_add(1, Ordering::Relaxed);
+                    echo.came.notify_one();
+                }
+                Some(Ok(AsyncMessage::Notification(_))) => self.hint(),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return error.into(),
+                None => return Deaf::Lost("the connection was closed".into()),
+            }
+        }
+    }
+
+    async fn speak(&self, client: &Client, echo: &Echo, told: &mut bool) -> Deaf {
+        if let Err(error) = client.batch_execute(&format!("LISTEN {}", quoted(&self.channel))).await {
+            return error.into();
+        }
+        loop {
+            // What was committed before anybody listened, or before this handle did.
+            if let Err(deaf) = self.probe(client, echo).await {
+                return deaf;
+            }
+            if std::mem::take(told) {
+                tracing::info!(place = %self.place, "other processes are heard again");
+            }
+            self.hint();
+            let spoken = timeout(PROBE, async {
+                loop {
+                    self.stirred.notified().await;
+                    self.say(client).await?;
+                    sleep(PACE).await;
+                }
+            });
+            if let Ok(Err::<(), _>(error)) = spoken.await {
+                return error;
+            }
+        }
+    }
+
+    /// Says something, and waits to hear it.
+    async fn probe(&self, client: &Client, echo: &Echo) -> Result<(), Deaf> {
+        let before = echo.count.load(Ordering::Relaxed);
+        let heard = async {
+            self.say(client).await?;
+            while echo.count.load(Ordering::Relaxed) == before {
+                echo.came.notified().await;
+            }
+            Ok(())
+        };
+        timeout(PROBE, heard).await.unwrap_or(Err(Deaf::NoEcho))
+    }
+
+    async fn say(&self, client: &Client) -> Result<(), Deaf> {
+        // Both are ours: a name that was quoted, and an id.
+        let words = format!("NOTIFY {}, '{}'", quoted(&self.channel), self.speaker);
+        Ok(client.batch_execute(&words).await?)
+    }
+
+    fn hint(&self) {
+        // Nobody may be listening.
+        drop(self.hints.send(Hint::Changed));
     }
 }

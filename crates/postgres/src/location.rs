@@ -20,6 +20,8 @@ const OPTIONS: [&str; 3] = ["schema", "connections", "migrate"];
 #[derive(Clone, Debug)]
 pub(crate) struct Location {
     pub(crate) config: Config,
+    /// Where to listen, when that is not the same.
+    pub(crate) listen: Option<Config>,
     pub(crate) schema: String,
     pub(crate) connections: usize,
     /// Whether the tables are brought to the newest version.
@@ -34,6 +36,7 @@ impl Location {
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         let mut location = Self {
             config: Config::new(),
+            listen: None,
             schema: "windlass".to_owned(),
             connections: CONNECTIONS,
             migrates: true,

@@ -8,6 +8,7 @@ use crate::{OpenError, Postgres, location::Location};
 pub struct PostgresOptions {
     pub(crate) schema: Option<String>,
     pub(crate) connections: Option<usize>,
+    pub(crate) listen_url: Option<String>,
     pub(crate) no_migrations: bool,
 }
 
@@ -29,6 +30,13 @@ impl PostgresOptions {
         self
     }
 
+    /// Where to listen for notifications, when that is not where everything else goes: behind a pooler in transaction
+    /// mode, the server itself. Default: the same. Where notifications do not arrive, the store looks twice a second.
+    pub fn listen_url(mut self, url: impl Into<String>) -> Self {
+        self.listen_url = Some(url.into());
+        self
+    }
+
     /// Refuses a schema that is not at the newest version, instead of migrating it. Default: it is migrated.
     pub fn without_migrations(mut self) -> Self {
         self.no_migrations = true;
@@ -47,6 +55,9 @@ impl PostgresOptions {
         }
         if let Some(connections) = self.connections {
             location.connections = connections;
+        }
+        if let Some(url) = &self.listen_url {
+            location.listen = Some(Location::parse(url)?.config);
         }
         location.migrates &= !self.no_migrations;
         Postgres::open_at(location.checked(url)?).await

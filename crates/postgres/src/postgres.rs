@@ -1,11 +1,12 @@
 //! The store.
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
     sync::{Notify, broadcast, mpsc, oneshot},
+    time::timeout,
 };
 use uuid::Uuid;
 use windlass_core::{NodeId, RunId};
@@ -24,6 +25,9 @@ use crate::{
     pool::{Lent, Pool},
     tally::Tally,
 };
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A store on a PostgreSQL database.
 ///
@@ -95,7 +99,7 @@ impl Postgres {
         });
         let store = Self { shared, runtime: handle, alive };
         let link = Link {
-            config: location.config.clone(),
+            config: location.listen.clone().unwrap_or_else(|| location.config.clone()),
             channel: Arc::from(format!("windlass:{}", location.schema)),
             speaker: Arc::from(Uuid::now_v7().to_string()),
             place: Arc::from(location.place.as_str()),
@@ -136,7 +140,7 @@ impl Postgres {
     {
         let shared = Arc::clone(&self.shared);
         let answer = self.spawn(async move {
-            let done = async {
+            let work = async {
                 let session = Arc::new(shared.pool.lend().await?);
                 let done = work(Arc::clone(&shared), Arc::clone(&session)).await;
                 // After a failure a connection is used again only if the server itself said what failed.
@@ -146,7 +150,14 @@ impl Postgres {
                 }
                 done
             };
-            done.await.map_err(|fault: Fault| fault.tell(&shared.place))
+            // A connection that is half open never answers. What became of the work is then not known, as with any
+            // other connection that is lost, and asking again is harmless.
+            let Ok(done) = timeout(PATIENCE, work).await else {
+                let why =
+                    format!("{}: the server has not answered for {} s", shared.place, PATIENCE.as_secs());
+                return Err(StoreError::Unavailable(why));
+            };
+            done.map_err(|fault: Fault| fault.tell(&shared.place))
         });
         Box::pin(async move { answer.await.unwrap_or(Err(StoreError::Closed)) })
     }

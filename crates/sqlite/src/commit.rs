@@ -118,6 +118,28 @@ pub(crate) fn commit(desk: &mut Desk, node: Option<NodeId>, units: &[Unit]) -> R
     Ok(answers)
 }
 
+/// About how many bytes a batch brings.
+pub(crate) fn payload(units: &[Unit]) -> usize {
+    /// What anything takes that has a row of its own.
+    const ROW: usize = 128;
+    let size = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map_or(0, bytes::Bytes::len);
+    let steps = |steps: &[StepRow]| -> usize {
+        steps.iter().map(|step| ROW + size(&step.output) + size(&step.detail)).sum()
+    };
+    let act = |act: &Act| match act {
+        Act::Start(new) => new.input.len() + size(&new.context) + ROW * new.tags.len() + steps(&new.steps),
+        Act::Record { steps: new, consumed, .. } | Act::Park { steps: new, consumed, .. } => {
+            steps(new) + ROW * consumed.len()
+        }
+        Act::End { steps: new, end, .. } => steps(new) + size(&end.output) + size(&end.failure),
+        Act::Save { value, .. } => value.len(),
+        Act::Send(message) => message.body.len(),
+        Act::EndIdle { end, .. } => size(&end.output) + size(&end.failure),
+        Act::Reopen { .. } | Act::Release { .. } => 0,
+    };
+    units.iter().map(|unit| ROW + act(&unit.act)).sum()
+}
+
 impl<'a> Batch<'a> {
     fn write_all(&mut self, units: &'a [Unit]) -> Result<Answers, rusqlite::Error> {
         let mut answers = Vec::with_capacity(units.len());

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     io,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -24,7 +25,7 @@ use crate::{
     job::Job,
     locks::Locks,
     log::Log,
-    open::BUSY,
+    open::{BUSY, CHECKPOINT_PAGES},
     options::CommitMoment,
     sheets::{Starts, is_repeat},
 };
@@ -37,10 +38,14 @@ const WATCHFUL: Duration = Duration::from_millis(3);
 const ALONE: Duration = Duration::from_millis(250);
 
 const VERSION: &str = "PRAGMA data_version";
+/// Moves nothing, and answers how many pages there are in the log.
+const PAGES: &str = "PRAGMA wal_checkpoint(NOOP)";
 
 /// Transactions that take longer than this are not for the thread of a caller: what is won by not waking another is
 /// little beside it.
 const QUICK: Duration = Duration::from_micros(500);
+/// More pages than a transaction on the thread of a caller adds to the log.
+const FEW_PAGES: i32 = 128;
 
 /// Owns the connection that writes, and does whole transactions on it.
 ///
@@ -124,32 +129,45 @@ impl Desk {
         }
         let locks = self.locks.clone();
         let turn = locks.as_ref().map(|locks| locks.turnstile.pass_at_once()).transpose().ok()?;
-        if turn.as_ref().is_some_and(Option::is_none) {
+        if turn.as_ref().is_some_and(Option::is_none) || self.log_needs_work().unwrap_or(true) {
             return None;
         }
         let mut done = None;
         // Somebody with another program may have locked the database.
         self.book.conn.busy_timeout(Duration::ZERO).ok()?;
-        let written = self.write(&mut |desk| {
+        let mut work = |desk: &mut Self| {
             done = match work(desk) {
                 Ok(value) => Some(value),
                 Err(Fault::Sql(error)) => return Err(error),
                 Err(Fault::Refused(_)) => None,
             };
             Ok(())
-        });
+        };
+        // Whoever asked has nothing to do with a panic. If it comes again on the store's own thread, it ends that.
+        let written = catch_unwind(AssertUnwindSafe(|| self.write(&mut work)));
         let waits_again = self.book.conn.busy_timeout(BUSY);
         drop(turn);
-        match written.and(waits_again) {
-            Ok(()) => {
+        match written {
+            Ok(Ok(())) if waits_again.is_ok() => {
                 self.tidy();
                 done
             }
-            Err(_) => {
+            _ => {
                 self.forget();
                 None
             }
         }
+    }
+
+    /// Whether the next transaction makes room in the log or moves it to the database, which takes many times as long
+    /// as the transaction itself.
+    fn log_needs_work(&mut self) -> rusqlite::Result<bool> {
+        let Some(log) = &mut self.log else { return Ok(false) };
+        if log.is_short() {
+            return Ok(true);
+        }
+        let pages: i32 = self.book.conn.prepare_cached(PAGES)?.query_row([], |row| row.get(1))?;
+        Ok(pages > CHECKPOINT_PAGES - FEW_PAGES)
     }
 
     fn serve(&mut self, mut jobs: Vec<Box<dyn Job<Self>>>) {
@@ -196,6 +214,22 @@ impl Desk {
 
     fn write(&mut self, work: &mut impl FnMut(&mut Self) -> rusqlite::Result<()>) -> rusqlite::Result<()> {
         let began = Instant::now();
+        let written = catch_unwind(AssertUnwindSafe(|| self.write_all(work)));
+        let pace = (self.pace * 3 + began.elapsed()) / 4;
+        let done = written.unwrap_or_else(|panic| {
+            // An open transaction would keep everybody else from writing for as long as the store is there.
+            self.forget();
+            resume_unwind(panic)
+        });
+        // That it was slow counts even if it failed; that it failed quickly does not.
+        self.pace = if done.is_ok() { pace } else { pace.max(self.pace) };
+        done
+    }
+
+    fn write_all(
+        &mut self,
+        work: &mut impl FnMut(&mut Self) -> rusqlite::Result<()>,
+    ) -> rusqlite::Result<()> {
         self.book.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         self.look_for_others()?;
         work(self)?;
@@ -206,7 +240,6 @@ impl Desk {
         self.tell(CommitMoment::Before(self.commits));
         self.book.conn.prepare_cached("COMMIT")?.execute([])?;
         self.tell(CommitMoment::After(self.commits));
-        self.pace = (self.pace * 3 + began.elapsed()) / 4;
         Ok(())
     }
 

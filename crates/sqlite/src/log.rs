@@ -37,6 +37,11 @@ impl Log {
         Some(Self { file, len })
     }
 
+    /// Whether the last commits may have needed room that is not there any more.
+    pub(crate) fn is_short(&mut self) -> bool {
+        self.file.seek(SeekFrom::End(0)).is_ok_and(|len| len > self.len && len < MOST)
+    }
+
     /// Makes room if the last commits needed some. Called by whoever has the right to write, and only then.
     pub(crate) fn make_room(&mut self) {
         let Ok(len) = self.file.seek(SeekFrom::End(0)) else { return };

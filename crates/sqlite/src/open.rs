@@ -24,7 +24,7 @@ const OLDEST_SQLITE: i32 = 3_051_003;
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
 /// After how many pages in the log they are moved to the database: enough that a page which changes often is
 /// moved once for many changes.
-const CHECKPOINT_PAGES: i32 = 4_000;
+pub(crate) const CHECKPOINT_PAGES: i32 = 4_000;
 /// How much of the log is kept on disk when it is empty, in bytes.
 const LOG_KEPT: i64 = 64 << 20;
 /// How much memory the writer's pages may take, in KiB. Runs are written at the newest end of each table, so what has

@@ -39,6 +39,8 @@ use crate::{
 };
 
 const READERS: usize = 2;
+/// What is larger than this, in bytes, takes longer to write than another thread takes to be woken.
+const SMALL: usize = 64 << 10;
 
 /// A store on an SQLite database.
 ///
@@ -254,7 +256,12 @@ impl Store for Sqlite {
 
     fn commit_at_once(&self, node: Option<NodeId>, batch: &[Unit]) -> Option<Vec<Result<Written, Refusal>>> {
         let threads = self.threads.read();
-        let mut desk = threads.as_ref()?.desk.try_lock()?;
+        let threads = threads.as_ref()?;
+        // Whoever finds the thread gone that writes is to find the whole store closed.
+        if threads.writer.is_finished() || commit::payload(batch) > SMALL {
+            return None;
+        }
+        let mut desk = threads.desk.try_lock()?;
         let done = desk.at_once(|desk| commit::commit(desk, node, batch));
         // Whoever waits for it has waited for this.
         MutexGuard::unlock_fair(desk);

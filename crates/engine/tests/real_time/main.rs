@@ -1,5 +1,6 @@
 //! Code that does not yield, and code that cannot be stopped: on real threads, in real time.
 
+mod at_once;
 mod hog;
 mod hostile;
 

@@ -5,7 +5,7 @@ use std::{
     os::unix::process::ExitStatusExt,
     process::{Child as Process, ChildStdin, Command, ExitStatus, Stdio},
     sync::mpsc::{Receiver, channel},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use parking_lot::{Condvar, Mutex};
@@ -85,8 +85,9 @@ impl Child {
 
     /// The same, but gives up after a while.
     pub fn hear_within(&self, word: &str, within: Duration) -> Option<String> {
+        let until = Instant::now() + within;
         loop {
-            let said = self.words.recv_timeout(within).ok()?;
+            let said = self.words.recv_timeout(until.saturating_duration_since(Instant::now())).ok()?;
             if let Some(rest) = said.strip_prefix(word) {
                 return Some(rest.trim().to_owned());
             }

@@ -6,6 +6,9 @@ use windlass::{Failure, Retry, Rule, Task, TaskCx, Workflow};
 
 use crate::ledger::Ledger;
 
+/// The task of [`second_try`].
+pub const AGAIN: &str = "only";
+
 /// A moment of work, so that a kill has something to interrupt.
 const WORK: Duration = Duration::from_millis(2);
 
@@ -148,7 +151,7 @@ pub fn second_try(ledger: &Arc<Ledger>, wait: Duration) -> Workflow<u64, u64> {
         }
     };
     Workflow::builder("second_try")
-        .task(Task::new("only", body).retry(Retry::attempts(2).fixed().delay(wait).jitter(0.0)))
+        .task(Task::new(AGAIN, body).retry(Retry::attempts(2).fixed().delay(wait).jitter(0.0)))
         .build()
         .expect("the graph is sound")
         .typed()

@@ -22,6 +22,8 @@ mod role;
 mod room;
 mod stage;
 mod stopping;
+#[cfg(feature = "postgres")]
+mod three_machines;
 mod three_processes;
 mod turnstile;
 mod zombie;

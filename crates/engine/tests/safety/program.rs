@@ -137,7 +137,7 @@ async fn serve(role: &Role, room: &Room, ledger: Arc<Ledger>) {
         .heartbeat(role.heartbeat)
         .stale_after(role.stale_after)
         .max_runs(role.max_runs)
-        .park_after(Duration::from_secs(30))
+        .park_after(role.park_after)
         .launch()
         .await
         .expect("the engine launches");
@@ -184,8 +184,7 @@ async fn faulty(room: &Room, traps: &Arc<Traps>, slowest: &Arc<AtomicU64>) -> Fa
             wait_in_trap();
         }
     };
-    let store = SqliteOptions::new().on_commit(hook).open(&room.url()).await.expect("the database opens");
-    let faulty = Faulty::new(Arc::new(store));
+    let faulty = Faulty::new(room.store_with(SqliteOptions::new().on_commit(hook)).await);
     let (on_call, late) = (Arc::clone(traps), Arc::new(AtomicBool::new(false)));
     let sprung = Arc::clone(&late);
     faulty.on_call(move |asked| match asked {

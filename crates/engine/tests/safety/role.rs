@@ -17,6 +17,7 @@ pub struct Role {
     pub heartbeat: Duration,
     pub stale_after: Duration,
     pub max_runs: usize,
+    pub park_after: Duration,
     pub part: Part,
 }
 
@@ -50,6 +51,7 @@ impl Role {
             heartbeat: Duration::from_millis(200),
             stale_after: Duration::from_secs(60),
             max_runs: 1000,
+            park_after: Duration::from_secs(30),
             part,
         }
     }
@@ -61,6 +63,11 @@ impl Role {
 
     pub fn max_runs(mut self, runs: usize) -> Self {
         self.max_runs = runs;
+        self
+    }
+
+    pub fn park_after(mut self, span: Duration) -> Self {
+        self.park_after = span;
         self
     }
 

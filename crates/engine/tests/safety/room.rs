@@ -8,8 +8,12 @@ use std::{
 };
 
 use windlass::{Client, Compressed};
-use windlass_sqlite::Sqlite;
+use windlass_postgres::Postgres;
+use windlass_sqlite::SqliteOptions;
 use windlass_store::Store;
+
+/// The file that says where the database is, unless it is beside it.
+const URL: &str = "url";
 
 /// A directory with a database, a ledger and the processes' own words.
 #[derive(Debug)]
@@ -22,6 +26,14 @@ impl Room {
     pub fn new() -> Self {
         let owned = tempfile::tempdir().expect("a temporary directory");
         Self { directory: owned.path().to_owned(), _owned: Some(owned) }
+    }
+
+    /// A room whose database is on a PostgreSQL server, in a schema of its own.
+    pub fn on_postgres(server: &str) -> Self {
+        let room = Self::new();
+        let schema = format!("room_{}", uuid::Uuid::now_v7().simple());
+        std::fs::write(room.file(URL), format!("{server}?schema={schema}")).expect("the URL is written");
+        room
     }
 
     /// The room that another process made.
@@ -42,7 +54,8 @@ impl Room {
     }
 
     pub fn url(&self) -> String {
-        format!("sqlite://{}", self.database().display())
+        std::fs::read_to_string(self.file(URL))
+            .unwrap_or_else(|_| format!("sqlite://{}", self.database().display()))
     }
 
     pub fn effects(&self) -> PathBuf {
@@ -51,7 +64,16 @@ impl Room {
 
     /// A handle on the database, as one more process would have it.
     pub async fn store(&self) -> Arc<dyn Store> {
-        Arc::new(Sqlite::open(&self.url()).await.expect("the database opens"))
+        self.store_with(SqliteOptions::new()).await
+    }
+
+    /// The same; the options are for a file.
+    pub async fn store_with(&self, options: SqliteOptions) -> Arc<dyn Store> {
+        let url = self.url();
+        if url.starts_with("postgres") {
+            return Arc::new(Postgres::open(&url).await.expect("the database opens"));
+        }
+        Arc::new(options.open(&url).await.expect("the database opens"))
     }
 
     /// A client of its own.
