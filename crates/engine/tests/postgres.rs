@@ -58,3 +58,76 @@ async fn what_one_process_starts_another_runs_and_the_first_hears_of_its_end() -
     engine.stop().await?;
     Ok(())
 }
+
+/// A connection of the application's own.
+async fn application(url: &str) -> tokio_postgres::Client {
+    let server = url.split_once('?').unwrap().0;
+    let (client, connection) = tokio_postgres::connect(server, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+fn schema(url: &str) -> &str {
+    url.split_once("schema=").unwrap().1
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_application_starts_in_its_own_transaction_runs_when_that_commits_and_only_then() -> Result<()>
+{
+    let url = url();
+    let engine = Engine::open(url.as_str()).workflow(chain::workflow()).launch().await?;
+    let mut application = application(&url).await;
+    let start = format!("SELECT {}.start('chain', $1)", schema(&url));
+    let input = |number: u32| tokio_postgres::types::Json(serde_json::json!(number));
+
+    let transaction = application.transaction().await.unwrap();
+    let gone: uuid::Uuid = transaction.query_one(&start, &[&input(1)]).await.unwrap().get(0);
+    transaction.rollback().await.unwrap();
+    let transaction = application.transaction().await.unwrap();
+    let kept: uuid::Uuid = transaction.query_one(&start, &[&input(2)]).await.unwrap().get(0);
+    transaction.commit().await.unwrap();
+
+    let run = engine.run(&chain::workflow(), kept.to_string().parse().unwrap());
+    assert_eq!(run.await?, 5);
+    let runs = engine.runs().list().await?;
+    assert!(runs.iter().all(|run| run.id.to_string() != gone.to_string()), "what was rolled back is there");
+    engine.stop().await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_in_sql_and_a_key_in_rust_are_the_same_key() -> Result<()> {
+    let url = url();
+    let client = Client::connect(url.as_str()).await?;
+    let application = application(&url).await;
+    let schema = schema(&url);
+    let start = format!("SELECT {schema}.start('chain', '7', key => 'order-1')::text");
+    let first: String = application.query_one(&start, &[]).await.unwrap().get(0);
+    let again: String = application.query_one(&start, &[]).await.unwrap().get(0);
+    let rust = client.start(chain::workflow(), 7).key("order-1").await?;
+    assert_eq!((first.as_str(), rust.id().to_string()), (again.as_str(), first.clone()));
+    let other = format!("SELECT {schema}.start('chain', '8', key => 'order-1')");
+    let error = application.query_one(&other, &[]).await.unwrap_err();
+    let error = error.as_db_error().unwrap();
+    assert_eq!(error.code().code(), "WL002");
+    assert!(error.message().contains("order-1") && error.message().contains(&first), "{}", error.message());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_cancelled_in_sql_whether_it_waits_or_has_ended() -> Result<()> {
+    let url = url();
+    let engine = Engine::open(url.as_str()).workflow(chain::workflow()).launch().await?;
+    let application = application(&url).await;
+    let schema = schema(&url);
+    let start = format!("SELECT {schema}.start('chain', '1', delay => '1 hour', tags => '{{a,b}}')::text");
+    let id: String = application.query_one(&start, &[]).await.unwrap().get(0);
+    assert_eq!(engine.runs().tag("b").list().await?.len(), 1);
+    let cancel = format!("SELECT {schema}.cancel('{id}', 'not needed')");
+    assert!(application.query_one(&cancel, &[]).await.unwrap().get::<_, bool>(0));
+    let error = engine.run(&chain::workflow(), id.parse().unwrap()).await.unwrap_err();
+    assert_eq!(error.code(), "run_cancelled");
+    assert!(!application.query_one(&cancel, &[]).await.unwrap().get::<_, bool>(0));
+    engine.stop().await?;
+    Ok(())
+}

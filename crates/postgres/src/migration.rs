@@ -16,8 +16,10 @@ struct Migration {
 }
 
 /// Every migration, in order. The first has version 1.
-const MIGRATIONS: &[Migration] =
-    &[Migration { name: "tables", sql: include_str!("../migrations/0001_tables.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { name: "tables", sql: include_str!("../migrations/0001_tables.sql") },
+    Migration { name: "functions", sql: include_str!("../migrations/0002_functions.sql") },
+];
 
 const TABLE: &str = "\
     CREATE TABLE {s}.migration (\
@@ -187,6 +189,7 @@ mod tests {
     #[test]
     fn the_dump_names_the_schema_everywhere() {
         let dump = dump("jobs");
-        assert!(dump.starts_with("CREATE SCHEMA \"jobs\";") && !dump.contains("{s}"));
+        assert!(dump.starts_with("CREATE SCHEMA \"jobs\";"));
+        assert!(!dump.contains("{s}") && !dump.contains("{channel}"));
     }
 }

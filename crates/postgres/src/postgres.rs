@@ -23,6 +23,7 @@ use crate::{
     location::Location,
     migration, node,
     pool::{Lent, Pool},
+    session::channel,
     tally::Tally,
 };
 
@@ -100,7 +101,7 @@ impl Postgres {
         let store = Self { shared, runtime: handle, alive };
         let link = Link {
             config: location.listen.clone().unwrap_or_else(|| location.config.clone()),
-            channel: Arc::from(format!("windlass:{}", location.schema)),
+            channel: Arc::from(channel(&location.schema)),
             speaker: Arc::from(Uuid::now_v7().to_string()),
             place: Arc::from(location.place.as_str()),
             hints,

@@ -142,9 +142,18 @@ impl Session {
     }
 }
 
-/// A statement with the name of the schema in its places.
+/// A statement with the name of the schema, and of its channel, in their places.
 pub(crate) fn qualified(sql: &str, schema: &str) -> String {
-    sql.replace("{s}", &quoted(schema))
+    let text = sql.replace("{s}", &quoted(schema));
+    if text.contains("{channel}") {
+        return text.replace("{channel}", &format!("'{}'", channel(schema).replace('\'', "''")));
+    }
+    text
+}
+
+/// Where the users of a schema tell each other that something happened.
+pub(crate) fn channel(schema: &str) -> String {
+    format!("windlass:{schema}")
 }
 
 /// A name as SQL writes it.
