@@ -84,9 +84,30 @@ impl Cluster {
     ///
     /// When it does not stop or start, or is somebody else's.
     pub fn restart(&self, how: &str) -> Result<(), String> {
-        let own = self.own.as_ref().ok_or("somebody else looks after this cluster")?;
-        own.stop(how)?;
-        own.control(&["start"])
+        self.stop(how)?;
+        self.resume()
+    }
+
+    /// Stops it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Cluster::restart`].
+    pub fn stop(&self, how: &str) -> Result<(), String> {
+        self.own()?.stop(how)
+    }
+
+    /// Starts it again.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Cluster::restart`].
+    pub fn resume(&self) -> Result<(), String> {
+        self.own()?.control(&["start"])
+    }
+
+    fn own(&self) -> Result<&Own, String> {
+        self.own.as_ref().ok_or_else(|| "somebody else looks after this cluster".to_owned())
     }
 }
 

@@ -131,3 +131,60 @@ async fn a_run_is_cancelled_in_sql_whether_it_waits_or_has_ended() -> Result<()>
     engine.stop().await?;
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_connection_is_cut_again_and_again_and_every_run_completes_once() -> Result<()> {
+    let url = url();
+    // Told apart from everybody else's on this server.
+    let name = format!("cut_{}", schema(&url));
+    let engine =
+        Engine::open(format!("{url}&application_name={name}")).workflow(chain::workflow()).launch().await?;
+    let cut = {
+        let application = application(&url).await;
+        let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1";
+        async move || application.query_one(cut, &[&name]).await.unwrap().get::<_, i64>(0)
+    };
+    let mut cuts = 0;
+    for round in 0..10_u32 {
+        let mut runs = Vec::new();
+        for number in 0..50 {
+            runs.push(tokio::spawn({
+                let engine = engine.clone();
+                async move { engine.start(chain::workflow(), 100 * round + number).await?.await }
+            }));
+        }
+        cuts += cut().await;
+        for (number, run) in (0..).zip(runs) {
+            assert_eq!(run.await.unwrap()?, 100 * round + number + 3);
+        }
+    }
+    assert!(cuts > 10, "only {cuts} connections were cut, so this shows little");
+    assert_eq!(engine.runs().limit(1000).list().await?.len(), 500);
+    engine.stop().await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_whose_server_is_away_goes_on_when_it_is_back_and_stops_in_time_when_it_is_not()
+-> Result<()> {
+    let cluster = Cluster::start(&["fsync = off"]).unwrap();
+    let grace = std::time::Duration::from_secs(1);
+    let engine = Engine::open(cluster.url()).workflow(chain::workflow()).stop_grace(grace).launch().await?;
+    assert_eq!(engine.start(chain::workflow(), 1).await?.await?, 4);
+    cluster.stop("immediate").unwrap();
+    let waiting = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.start(chain::workflow(), 2).await?.await }
+    });
+    // It is asked again and again meanwhile; nothing is acknowledged.
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    assert!(!waiting.is_finished());
+    cluster.resume().unwrap();
+    assert_eq!(waiting.await.unwrap()?, 5);
+    cluster.stop("immediate").unwrap();
+    let asked = std::time::Instant::now();
+    // What it could not do it says.
+    engine.stop().await.ok();
+    assert!(asked.elapsed() < grace + std::time::Duration::from_secs(10), "{:?}", asked.elapsed());
+    Ok(())
+}
