@@ -3,7 +3,7 @@
 use tokio_postgres::{Row, Statement, types::ToSql};
 use uuid::Uuid;
 use windlass_core::{ClaimId, NodeId, RunId, StepKind, Time};
-use windlass_store::{NewEnd, NewRun, StepRow};
+use windlass_store::{KeyConflict, KeyLife, NewEnd, NewRun, Refusal, StepRow, Written};
 
 use crate::{
     column,
@@ -47,6 +47,23 @@ const CLEAR_SAVED: &str = "\
     DELETE FROM {s}.saved AS s USING unnest($1::uuid[], $2::bigint[]) AS u (run, claim), {s}.run AS r, {s}.ended AS e \
     WHERE s.run = u.run AND r.id = u.run \
       AND e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation AND e.claim = u.claim";
+/// Keys of runs that begin. Of several with one key the first gets it, unless it stands for a run already; one that has
+/// lapsed passes on. They are taken in their own order, so that two batches never wait for each other.
+const TAKE_KEYS: &str = "\
+    INSERT INTO {s}.key AS k (workflow, key, run, digest, until) \
+    SELECT DISTINCT ON (u.workflow, u.key) u.workflow, u.key, u.run, u.digest, \
+           CASE WHEN u.life IS NOT NULL THEN {s}.after(u.life) END \
+    FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::bigint[]) WITH ORDINALITY \
+        AS u (run, workflow, key, digest, life, no) \
+    WHERE NOT EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.run) \
+    ORDER BY u.workflow, u.key, u.no \
+    ON CONFLICT (workflow, key) DO UPDATE SET run = excluded.run, digest = excluded.digest, until = excluded.until \
+    WHERE k.until <= {s}.clock()";
+/// Whom the keys belong to now, and whether a run of that id was there before.
+const KEYS: &str = "\
+    SELECT k.run, k.digest, EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.run) \
+    FROM unnest($1::uuid[], $2::text[], $3::text[]) WITH ORDINALITY AS u (run, workflow, key, no) \
+    LEFT JOIN {s}.key AS k ON k.workflow = u.workflow AND k.key = u.key ORDER BY u.no";
 /// Runs that begin. One that is wanted by the node is its own if nothing of the same line is ready.
 const STARTS: &str = "\
     WITH new AS (\
@@ -55,7 +72,10 @@ const STARTS: &str = "\
         FROM unnest($1::uuid[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[], $7::bytea[], \
                     $8::bytea[], $9::text[], $10::text[], $11::uuid[], $12::text[], $13::bigint[], $14::bigint[]) \
             AS u (id, workflow, queue, priority, delay, timeout, input, context, key, tags, forked_from, trace, \
-                  claim, definition)), \
+                  claim, definition) \
+        WHERE u.key IS NULL OR (\
+            EXISTS (SELECT FROM {s}.key AS k WHERE k.workflow = u.workflow AND k.key = u.key AND k.run = u.id) \
+            AND NOT EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.id))), \
     started AS (\
         INSERT INTO {s}.run (id, workflow, queue, priority, node, claim, generation, definition, opened_at, recoveries, \
                              created_at, timeout, input, context, key, tags, forked_from, trace) \
@@ -75,7 +95,8 @@ const STARTS: &str = "\
         RETURNING no) \
     SELECT id, claim IS NOT NULL, (SELECT no FROM holding) FROM started";
 const TAGS: &str = "\
-    INSERT INTO {s}.tag (tag, run) SELECT tag, run FROM unnest($1::text[], $2::uuid[]) AS u (tag, run) \
+    INSERT INTO {s}.tag (tag, run) \
+    SELECT u.tag, u.run FROM unnest($1::text[], $2::uuid[]) AS u (tag, run) JOIN {s}.run AS r ON r.id = u.run \
     ON CONFLICT DO NOTHING";
 /// Records that runs begin with.
 const GIVEN: &str = "\
@@ -85,7 +106,7 @@ const GIVEN: &str = "\
     FROM unnest($1::uuid[], $2::int[], $3::text[], $4::int[], $5::int[], $6::int[], $7::smallint[], $8::bigint[], \
                 $9::bigint[], $10::bytea[], $11::bytea[]) WITH ORDINALITY \
         AS u (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail, no) \
-    ORDER BY u.no ON CONFLICT DO NOTHING";
+    JOIN {s}.run AS r ON r.id = u.run ORDER BY u.no ON CONFLICT DO NOTHING";
 const FORGET: &str = "DELETE FROM {s}.holding WHERE no = ANY($1)";
 
 /// What the holder of a run may do.
@@ -97,6 +118,38 @@ pub(crate) enum Standing {
     Said(Time),
     /// It does not hold it.
     NotYours,
+}
+
+/// What became of a key.
+pub(crate) struct KeyFact {
+    /// The run that has it.
+    pub(crate) run: RunId,
+    /// Whether its input is another.
+    pub(crate) differs: bool,
+    /// Whether the run that wants it was there before.
+    pub(crate) exists: bool,
+}
+
+impl KeyFact {
+    /// What a start hears that did not begin because of its key.
+    pub(crate) fn judge(&self, run: RunId, new: &NewRun) -> Result<Written, Refusal> {
+        let refuses = new.key.as_ref().is_some_and(|key| key.conflict == KeyConflict::Refuse);
+        match self {
+            Self { exists: true, .. } => Ok(Written::Existing { run }),
+            Self { differs: true, run, .. } if refuses => Err(Refusal::KeyTaken { run: *run }),
+            Self { run, .. } => Ok(Written::Existing { run: *run }),
+        }
+    }
+}
+
+/// What a batch found and did.
+pub(crate) struct Outcome {
+    /// Where the runs stood that the node says it holds.
+    pub(crate) standings: Vec<Standing>,
+    /// What began.
+    pub(crate) begun: Vec<Begun>,
+    /// What became of the keys of runs that were to begin.
+    pub(crate) keys: Vec<KeyFact>,
 }
 
 /// How a run began.
@@ -115,6 +168,7 @@ pub(crate) struct Batch<'a> {
     steps: Steps<'a>,
     ends: Ends<'a>,
     starts: Starts<'a>,
+    keys: Keys<'a>,
     given: Steps<'a>,
     /// Rows of `holding` of which nothing is left.
     empty: Vec<i64>,
@@ -163,6 +217,15 @@ struct Starts<'a> {
     definition: Vec<Option<i64>>,
     tag: Vec<&'a str>,
     tagged: Vec<Uuid>,
+}
+
+#[derive(Default)]
+struct Keys<'a> {
+    run: Vec<Uuid>,
+    workflow: Vec<&'a str>,
+    key: Vec<&'a str>,
+    digest: Vec<&'a [u8]>,
+    life: Vec<Option<i64>>,
 }
 
 impl<'a> Steps<'a> {
@@ -226,6 +289,16 @@ impl<'a> Batch<'a> {
         starts.trace.push(new.trace.as_deref());
         starts.claim.push(owner.map(|owner| column::claim(owner.claim)));
         starts.definition.push(owner.map(|owner| owner.definition.0));
+        if let Some(key) = &new.key {
+            self.keys.run.push(id);
+            self.keys.workflow.push(&new.workflow);
+            self.keys.key.push(&key.key);
+            self.keys.digest.push(&key.digest);
+            self.keys.life.push(match key.life {
+                KeyLife::Kept => None,
+                KeyLife::For(life) => Some(column::micros(life)),
+            });
+        }
         for tag in &new.tags {
             starts.tag.push(tag);
             starts.tagged.push(id);
@@ -235,14 +308,10 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Writes it all in a transaction that has begun. Answers where the runs stood and what began.
+    /// Writes it all in a transaction that has begun.
     ///
     /// Everything is sent before the first answer is there, in this order.
-    pub(crate) async fn write(
-        &self,
-        session: &Session,
-        node: Option<NodeId>,
-    ) -> Result<(Vec<Standing>, Vec<Begun>), Fault> {
+    pub(crate) async fn write(&self, session: &Session, node: Option<NodeId>) -> Result<Outcome, Fault> {
         let node = node.map(column::node);
         let (steps, ends, starts, given) = (&self.steps, &self.ends, &self.starts, &self.given);
         let facts: [&(dyn ToSql + Sync); 3] = [&self.runs, &self.claims, &node];
@@ -269,6 +338,12 @@ impl<'a> Batch<'a> {
         let gone: [&(dyn ToSql + Sync); 2] = [&ends.run, &ends.claim];
         let inbox = Letter::of(session, CLEAR_INBOX, ends.run.is_empty(), &gone).await?;
         let saved = Letter::of(session, CLEAR_SAVED, ends.run.is_empty(), &gone).await?;
+        let keys = &self.keys;
+        let taken: [&(dyn ToSql + Sync); 5] =
+            [&keys.run, &keys.workflow, &keys.key, &keys.digest, &keys.life];
+        let taken = Letter::of(session, TAKE_KEYS, keys.run.is_empty(), &taken).await?;
+        let kept: [&(dyn ToSql + Sync); 3] = [&keys.run, &keys.workflow, &keys.key];
+        let kept = Letter::of(session, KEYS, keys.run.is_empty(), &kept).await?;
         let new: [&(dyn ToSql + Sync); 15] = [
             &starts.id,
             &starts.workflow,
@@ -306,26 +381,31 @@ impl<'a> Batch<'a> {
         let forgotten: [&(dyn ToSql + Sync); 1] = [&self.empty];
         let forgotten = Letter::of(session, FORGET, self.empty.is_empty(), &forgotten).await?;
 
-        let (facts, steps, ended, inbox, saved, begun, tags, given, forgotten) = tokio::join!(
+        let (facts, steps, ended, inbox, saved, taken, kept, begun, tags, given, forgotten) = tokio::join!(
             facts.rows(),
             steps.rows(),
             ended.rows(),
             inbox.rows(),
             saved.rows(),
+            taken.rows(),
+            kept.rows(),
             begun.rows(),
             tags.rows(),
             given.rows(),
             forgotten.rows(),
         );
         let standings = facts?.iter().map(standing).collect::<Result<_, _>>()?;
-        for written in [steps, ended, inbox, saved] {
+        for written in [steps, ended, inbox, saved, taken] {
             written?;
         }
+        let kept = kept?;
+        let keys = kept.iter().zip(&self.keys.digest);
+        let keys = keys.map(|(row, digest)| key_fact(row, digest)).collect::<Result<_, _>>()?;
         let begun = begun?.iter().map(beginning).collect::<Result<_, _>>()?;
         for written in [tags, given, forgotten] {
             written?;
         }
-        Ok((standings, begun))
+        Ok(Outcome { standings, begun, keys })
     }
 }
 
@@ -363,6 +443,15 @@ fn standing(row: &Row) -> Result<Standing, Fault> {
         (false, true) => Standing::Said(column::time(row, 2)?),
         (false, false) => Standing::NotYours,
     })
+}
+
+fn key_fact(row: &Row, digest: &[u8]) -> Result<KeyFact, Fault> {
+    let exists = row.try_get(2)?;
+    // Without an owner only when the run was there before, and had another key or none.
+    let Some(known) = row.try_get::<_, Option<&[u8]>>(1)? else {
+        return Ok(KeyFact { run: RunId::from_bytes([0; 16]), differs: false, exists });
+    };
+    Ok(KeyFact { run: column::run_id(row, 0)?, differs: known != digest, exists })
 }
 
 fn beginning(row: &Row) -> Result<Begun, Fault> {

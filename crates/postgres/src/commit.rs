@@ -6,7 +6,7 @@ use windlass_core::{ClaimId, NodeId, RunId, Time};
 use windlass_store::{Act, NewRun, Refusal, Unit, Written};
 
 use crate::{
-    batch::{Batch, Standing},
+    batch::{Batch, KeyFact, Outcome, Standing},
     error::Fault,
     session::Session,
     single::{Changes, Single, Stop},
@@ -27,7 +27,7 @@ enum Seen {
     Single,
 }
 
-/// Which units are written together: records and ends of held runs, and starts without a key. The rest is written
+/// Which units are written together: records and ends of held runs, and starts. The rest is written
 /// one by one, before them: units of different runs do not touch each other, but for starts that want to be held.
 struct Plan {
     is_single: Vec<bool>,
@@ -49,19 +49,22 @@ impl Plan {
                 }
                 (Act::End { .. }, None) => Seen::Closed,
                 (Act::End { claim, .. }, Some(Seen::Recorded(before))) if before == *claim => Seen::Closed,
-                (Act::Start(new), None) if new.key.is_none() => Seen::Closed,
+                (Act::Start(_), None) => Seen::Closed,
                 _ => Seen::Single,
             };
             runs.insert(*run, next);
         }
         let is_single = |unit: &Unit| matches!(runs.get(&unit.run), Some(Seen::Single));
         let any_single = units.iter().any(is_single);
-        // A start that wants to be held is not while another of its line is ready: then the order of all counts.
+        // A start that wants to be held is not while another of its line is ready: then the order of all counts, and
+        // whether one with a key begins at all.
         let wants = |unit: &Unit| matches!(&unit.act, Act::Start(new) if new.owner.is_some());
-        let in_order = any_single && units.iter().any(wants);
+        let has_key = |unit: &Unit| matches!(&unit.act, Act::Start(new) if new.key.is_some());
+        let in_order = (any_single || units.iter().any(has_key)) && units.iter().any(wants);
         let is_start = |unit: &Unit| matches!(unit.act, Act::Start(_));
-        let is_single = units.iter().map(|unit| is_single(unit) || (in_order && is_start(unit))).collect();
-        Self { is_single, any_single }
+        let is_single: Vec<_> =
+            units.iter().map(|unit| is_single(unit) || (in_order && is_start(unit))).collect();
+        Self { any_single: is_single.contains(&true), is_single }
     }
 }
 
@@ -118,7 +121,8 @@ async fn attempt(
             one_by_one(&mut single, units, &plan, &mut answers, careful).await?;
         }
         let mut changes = single.changes;
-        let (standings, begun) = together.batch.write(session, node).await?;
+        let Outcome { standings, begun, keys } = together.batch.write(session, node).await?;
+        let keys: HashMap<RunId, KeyFact> = together.keyed.iter().copied().zip(keys).collect();
         let standings: HashMap<RunId, Standing> = together.held.iter().copied().zip(standings).collect();
         let owned: HashMap<RunId, bool> =
             begun.iter().map(|begun| (begun.run, begun.row.is_some())).collect();
@@ -130,7 +134,10 @@ async fn attempt(
                 continue;
             }
             *answer = Some(match (act, standings.get(run)) {
-                (Act::Start(_), _) => Ok(Written::Started { at: now, owned: owned.get(run) == Some(&true) }),
+                (Act::Start(new), _) => match (owned.get(run), keys.get(run)) {
+                    (None, Some(fact)) => fact.judge(*run, new),
+                    (owned, _) => Ok(Written::Started { at: now, owned: owned == Some(&true) }),
+                },
                 (act, Some(Standing::Held)) => {
                     if matches!(act, Act::End { .. }) {
                         changes.gone.push(*run);
@@ -194,6 +201,8 @@ struct Together<'a> {
     /// The runs whose standing is asked, in order.
     held: Vec<RunId>,
     is_held: HashSet<RunId>,
+    /// The runs whose keys are asked for, in order.
+    keyed: Vec<RunId>,
     /// Lines in which a run of this batch is made ready.
     ready: HashSet<(&'a str, &'a str)>,
 }
@@ -228,6 +237,9 @@ impl<'a> Together<'a> {
         let is_wanted = node.is_some() && new.owner.is_some() && !self.ready.contains(&line);
         if !is_wanted && new.delay.is_none_or(|delay| delay.as_micros() == 0) {
             self.ready.insert(line);
+        }
+        if new.key.is_some() {
+            self.keyed.push(run);
         }
         self.batch.start(run, new, is_wanted);
     }

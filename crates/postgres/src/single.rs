@@ -3,9 +3,7 @@
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::{ClaimId, NodeId, RunId, RunState, Time};
-use windlass_store::{
-    Act, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewRun, Refusal, Unit, Wait, Written,
-};
+use windlass_store::{Act, Idle, NewEnd, NewMessage, NewRun, Refusal, Unit, Wait, Written};
 
 use crate::{
     batch::{Batch, Begun, Standing},
@@ -21,14 +19,6 @@ const READ: &str = "\
     LEFT JOIN {s}.ended AS e ON e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation \
     WHERE r.id = $1";
 const EXISTS: &str = "SELECT EXISTS (SELECT FROM {s}.run WHERE id = $1)";
-const KEY: &str = "\
-    SELECT run, digest FROM {s}.key WHERE workflow = $1 AND key = $2 AND (until IS NULL OR until > {s}.clock())";
-/// A key that has lapsed passes to the new run. One that somebody else is about to take is waited for.
-const TAKE_KEY: &str = "\
-    INSERT INTO {s}.key AS k (workflow, key, run, digest, until) \
-    VALUES ($1, $2, $3, $4, CASE WHEN $5::bigint IS NULL THEN NULL ELSE {s}.after($5) END) \
-    ON CONFLICT (workflow, key) DO UPDATE SET run = excluded.run, digest = excluded.digest, until = excluded.until \
-    WHERE k.until <= {s}.clock()";
 const CONSUME: &str = "\
     WITH gone AS (DELETE FROM {s}.inbox WHERE run = $1 AND seq = ANY($2) RETURNING run, topic, key) \
     INSERT INTO {s}.delivered (run, topic, key) SELECT run, topic, key FROM gone WHERE key IS NOT NULL \
@@ -144,8 +134,8 @@ impl Single<'_> {
             }
             _ => {}
         }
-        let (standings, _) = batch.write(session, self.node).await?;
-        match standings.first() {
+        let outcome = batch.write(session, self.node).await?;
+        match outcome.standings.first() {
             Some(Standing::Held) => {}
             Some(Standing::Said(at)) => return Ok(Written::Done { at: *at }),
             Some(Standing::NotYours) | None => return Err(Refusal::NotYours.into()),
@@ -201,41 +191,19 @@ impl Single<'_> {
     }
 
     async fn start(&mut self, run: RunId, new: &NewRun) -> Result<Written, Stop> {
-        let id = column::run(run);
-        if self.session.one(EXISTS, &[&id]).await?.try_get(0).map_err(Fault::from)? {
-            return Ok(Written::Existing { run });
-        }
-        if let Some(key) = &new.key
-            && let Some(run) = self.take_key(run, &new.workflow, key).await?
-        {
+        if self.session.one(EXISTS, &[&column::run(run)]).await?.try_get(0).map_err(Fault::from)? {
             return Ok(Written::Existing { run });
         }
         let mut batch = Batch::default();
         batch.start(run, new, self.node.is_some());
-        let (_, mut begun) = batch.write(self.session, self.node).await?;
-        let owned = begun.first().is_some_and(|begun| begun.row.is_some());
-        self.changes.begun.append(&mut begun);
+        let mut outcome = batch.write(self.session, self.node).await?;
+        if let Some(fact) = outcome.keys.first().filter(|_| outcome.begun.is_empty()) {
+            return Ok(fact.judge(run, new)?);
+        }
+        let owned = outcome.begun.first().is_some_and(|begun| begun.row.is_some());
+        self.changes.begun.append(&mut outcome.begun);
         self.changes.stirred |= !owned;
         Ok(Written::Started { at: self.now, owned })
-    }
-
-    /// Takes a key for a run. Answers the run that it stands for already, if it does.
-    async fn take_key(&self, run: RunId, workflow: &str, new: &NewKey) -> Result<Option<RunId>, Stop> {
-        let life = match new.life {
-            KeyLife::Kept => None,
-            KeyLife::For(life) => Some(column::micros(life)),
-        };
-        let (key, id, digest) = (new.key.as_str(), column::run(run), &new.digest[..]);
-        if self.session.execute(TAKE_KEY, &[&workflow, &key, &id, &digest, &life]).await? > 0 {
-            return Ok(None);
-        }
-        let row = self.session.one(KEY, &[&workflow, &key]).await?;
-        let run = column::run_id(&row, 0)?;
-        let known: &[u8] = row.try_get(1).map_err(Fault::from)?;
-        if known != digest && new.conflict == KeyConflict::Refuse {
-            return Err(Refusal::KeyTaken { run }.into());
-        }
-        Ok(Some(run))
     }
 
     async fn send(&mut self, run: RunId, message: &NewMessage) -> Result<(), Stop> {
