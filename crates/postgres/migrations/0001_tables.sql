@@ -32,6 +32,14 @@ BEGIN
     RETURN {s}.clock();
 END $$;
 
+-- Raises unless a node holds all the runs that it says it holds, so that a batch that is under way fails whole.
+CREATE FUNCTION {s}.all_held(held boolean) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT held THEN
+        RAISE EXCEPTION 'one of the runs is not held' USING ERRCODE = 'WL004';
+    END IF;
+END $$;
+
 CREATE TABLE {s}.definition (
     id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     workflow text   COLLATE "C" NOT NULL,

@@ -18,6 +18,26 @@ const FACTS: &str = "\
     LEFT JOIN {s}.run AS r ON r.id = u.run \
     LEFT JOIN {s}.ended AS e ON e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation \
     ORDER BY u.no";
+/// The same, for a batch in which all is as it should be: raises when the node does not hold one of the runs.
+const CHECK: &str = "\
+    SELECT {s}.all_held((\
+        SELECT count(*) FROM unnest($1::uuid[], $2::bigint[]) AS u (run, claim) \
+        JOIN {s}.run AS r ON r.id = u.run AND r.node = $3 AND r.claim = u.claim \
+        WHERE NOT EXISTS (SELECT FROM {s}.ended AS e \
+            WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation)) = cardinality($1::uuid[]))";
+/// After the check. One that is there already fails the batch, which is then written with care.
+const CHECKED_STEPS: &str = "\
+    INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail) \
+    SELECT * FROM unnest($1::uuid[], $2::int[], $3::text[], $4::int[], $5::int[], $6::int[], $7::smallint[], \
+                         $8::bigint[], $9::bigint[], $10::bytea[], $11::bytea[])";
+const CHECKED_ENDS: &str = "\
+    INSERT INTO {s}.ended (workflow, run, generation, state, at, claim, output, failure) \
+    SELECT r.workflow, r.id, r.generation, u.state, {s}.clock(), u.claim, u.output, u.failure \
+    FROM unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::bytea[], $5::bytea[]) \
+        AS u (run, claim, state, output, failure) \
+    JOIN {s}.run AS r ON r.id = u.run";
+const CHECKED_INBOX: &str = "DELETE FROM {s}.inbox WHERE run = ANY($1)";
+const CHECKED_SAVED: &str = "DELETE FROM {s}.saved WHERE run = ANY($1)";
 /// Records of runs that the node holds. One that is there already stays as it is.
 const STEPS: &str = "\
     INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail) \
@@ -142,8 +162,19 @@ impl KeyFact {
     }
 }
 
+/// In which transaction a batch is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Frame {
+    /// One of its own, which fails if anything is not as it should be.
+    Own,
+    /// One that has begun, and goes on.
+    Begun,
+}
+
 /// What a batch found and did.
 pub(crate) struct Outcome {
+    /// The time of the transaction, if it was one of its own.
+    pub(crate) now: Option<Time>,
     /// Where the runs stood that the node says it holds.
     pub(crate) standings: Vec<Standing>,
     /// What began.
@@ -245,6 +276,25 @@ impl<'a> Steps<'a> {
     }
 }
 
+impl Steps<'_> {
+    /// All but the claim.
+    fn columns(&self) -> [&(dyn ToSql + Sync); 11] {
+        [
+            &self.run,
+            &self.generation,
+            &self.name,
+            &self.attempt,
+            &self.started_in,
+            &self.epoch,
+            &self.kind,
+            &self.started_at,
+            &self.ended_at,
+            &self.output,
+            &self.detail,
+        ]
+    }
+}
+
 impl<'a> Batch<'a> {
     /// One that also removes these rows of `holding`.
     pub(crate) fn forgetting(empty: &[i64]) -> Self {
@@ -308,36 +358,47 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Writes it all in a transaction that has begun.
+    /// Writes it all: in a transaction of its own, in which all must be as it should be, or in one that has begun.
     ///
-    /// Everything is sent before the first answer is there, in this order.
-    pub(crate) async fn write(&self, session: &Session, node: Option<NodeId>) -> Result<Outcome, Fault> {
+    /// Everything is sent before the first answer is there, in this order; so all of it is prepared before. When
+    /// anything fails, the server rolls back what it is then told to commit.
+    pub(crate) async fn write(
+        &self,
+        session: &Session,
+        node: Option<NodeId>,
+        frame: Frame,
+    ) -> Result<Outcome, Fault> {
+        let is_own = frame == Frame::Own;
+        let opening = if is_own { Some(session.opening(node).await?) } else { None };
         let node = node.map(column::node);
         let (steps, ends, starts, given) = (&self.steps, &self.ends, &self.starts, &self.given);
         let facts: [&(dyn ToSql + Sync); 3] = [&self.runs, &self.claims, &node];
-        let facts = Letter::of(session, FACTS, self.runs.is_empty(), &facts).await?;
-        let steps: [&(dyn ToSql + Sync); 13] = [
-            &steps.run,
-            &steps.claim,
-            &steps.generation,
-            &steps.name,
-            &steps.attempt,
-            &steps.started_in,
-            &steps.epoch,
-            &steps.kind,
-            &steps.started_at,
-            &steps.ended_at,
-            &steps.output,
-            &steps.detail,
-            &node,
-        ];
-        let steps = Letter::of(session, STEPS, self.steps.run.is_empty(), &steps).await?;
-        let ended: [&(dyn ToSql + Sync); 6] =
+        let facts =
+            Letter::of(session, if is_own { CHECK } else { FACTS }, self.runs.is_empty(), &facts).await?;
+        let checked = steps.columns();
+        let [run, rest @ ..] = checked;
+        let mut asked: Vec<&(dyn ToSql + Sync)> = vec![run, &steps.claim];
+        asked.extend(rest);
+        asked.push(&node);
+        let steps = match frame {
+            Frame::Own => Letter::of(session, CHECKED_STEPS, steps.run.is_empty(), &checked).await?,
+            Frame::Begun => Letter::of(session, STEPS, steps.run.is_empty(), &asked).await?,
+        };
+        let checked: [&(dyn ToSql + Sync); 5] =
+            [&ends.run, &ends.claim, &ends.state, &ends.output, &ends.failure];
+        let asked: [&(dyn ToSql + Sync); 6] =
             [&ends.run, &ends.claim, &ends.state, &ends.output, &ends.failure, &node];
-        let ended = Letter::of(session, ENDS, ends.run.is_empty(), &ended).await?;
+        let ended = match frame {
+            Frame::Own => Letter::of(session, CHECKED_ENDS, ends.run.is_empty(), &checked).await?,
+            Frame::Begun => Letter::of(session, ENDS, ends.run.is_empty(), &asked).await?,
+        };
         let gone: [&(dyn ToSql + Sync); 2] = [&ends.run, &ends.claim];
-        let inbox = Letter::of(session, CLEAR_INBOX, ends.run.is_empty(), &gone).await?;
-        let saved = Letter::of(session, CLEAR_SAVED, ends.run.is_empty(), &gone).await?;
+        let (gone, clear) = match frame {
+            Frame::Own => (&gone[..1], [CHECKED_INBOX, CHECKED_SAVED]),
+            Frame::Begun => (&gone[..], [CLEAR_INBOX, CLEAR_SAVED]),
+        };
+        let inbox = Letter::of(session, clear[0], ends.run.is_empty(), gone).await?;
+        let saved = Letter::of(session, clear[1], ends.run.is_empty(), gone).await?;
         let keys = &self.keys;
         let taken: [&(dyn ToSql + Sync); 5] =
             [&keys.run, &keys.workflow, &keys.key, &keys.digest, &keys.life];
@@ -364,24 +425,20 @@ impl<'a> Batch<'a> {
         let begun = Letter::of(session, STARTS, starts.id.is_empty(), &new).await?;
         let tags: [&(dyn ToSql + Sync); 2] = [&starts.tag, &starts.tagged];
         let tags = Letter::of(session, TAGS, starts.tag.is_empty(), &tags).await?;
-        let given: [&(dyn ToSql + Sync); 11] = [
-            &given.run,
-            &given.generation,
-            &given.name,
-            &given.attempt,
-            &given.started_in,
-            &given.epoch,
-            &given.kind,
-            &given.started_at,
-            &given.ended_at,
-            &given.output,
-            &given.detail,
-        ];
+        let given = given.columns();
         let given = Letter::of(session, GIVEN, self.given.run.is_empty(), &given).await?;
         let forgotten: [&(dyn ToSql + Sync); 1] = [&self.empty];
         let forgotten = Letter::of(session, FORGET, self.empty.is_empty(), &forgotten).await?;
 
-        let (facts, steps, ended, inbox, saved, taken, kept, begun, tags, given, forgotten) = tokio::join!(
+        let open = async {
+            match &opening {
+                Some(opening) => opening.send().await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let close = async { if is_own { session.commit().await } else { Ok(()) } };
+        let (now, facts, steps, ended, inbox, saved, taken, kept, begun, tags, given, forgotten, closed) = tokio::join!(
+            open,
             facts.rows(),
             steps.rows(),
             ended.rows(),
@@ -393,8 +450,14 @@ impl<'a> Batch<'a> {
             tags.rows(),
             given.rows(),
             forgotten.rows(),
+            close,
         );
-        let standings = facts?.iter().map(standing).collect::<Result<_, _>>()?;
+        // The first that failed is to blame for the others.
+        let (now, facts) = (now?, facts?);
+        let standings = match frame {
+            Frame::Own => vec![Standing::Held; self.runs.len()],
+            Frame::Begun => facts.iter().map(standing).collect::<Result<_, _>>()?,
+        };
         for written in [steps, ended, inbox, saved, taken] {
             written?;
         }
@@ -405,7 +468,8 @@ impl<'a> Batch<'a> {
         for written in [tags, given, forgotten] {
             written?;
         }
-        Ok(Outcome { standings, begun, keys })
+        closed?;
+        Ok(Outcome { now, standings, begun, keys })
     }
 }
 

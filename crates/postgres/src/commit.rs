@@ -6,7 +6,7 @@ use windlass_core::{ClaimId, NodeId, RunId, Time};
 use windlass_store::{Act, NewRun, Refusal, Unit, Written};
 
 use crate::{
-    batch::{Batch, KeyFact, Outcome, Standing},
+    batch::{Batch, Frame, KeyFact, Outcome, Standing},
     error::Fault,
     session::Session,
     single::{Changes, Single, Stop},
@@ -76,13 +76,15 @@ pub(crate) async fn commit(
     units: &[Unit],
 ) -> Result<(Answers, bool), Fault> {
     let empty = tally.lock().take_empty();
-    let mut written = attempt(session, node, units, &empty, false).await;
-    if matches!(&written, Err(fault) if fault.is_of_data()) {
-        // One of them cannot be written, or was written before: it must not take the others with it.
-        written = attempt(session, node, units, &empty, true).await;
+    let mut written = attempt(session, node, units, &empty, Care::Little).await;
+    for care in [Care::Some, Care::Full] {
+        if matches!(&written, Err(fault) if fault.is_of_data()) {
+            // One of them cannot be written, or was written before: it must not take the others with it.
+            written = attempt(session, node, units, &empty, care).await;
+        }
     }
-    let (answers, changes) = written?;
     let mut tally = tally.lock();
+    let (answers, changes) = written.inspect_err(|_| tally.give_back(empty))?;
     let mut rows: HashMap<i64, Vec<RunId>> = HashMap::new();
     for begun in changes.begun {
         if let Some(row) = begun.row {
@@ -98,13 +100,25 @@ pub(crate) async fn commit(
     Ok((answers, changes.stirred))
 }
 
+/// How much is taken for granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Care {
+    /// That the node holds what it says, and that nothing was written before: as it nearly always is.
+    Little,
+    /// That every value can be written.
+    Some,
+    /// Nothing.
+    Full,
+}
+
 async fn attempt(
     session: &Session,
     node: Option<NodeId>,
     units: &[Unit],
     empty: &[i64],
-    careful: bool,
+    care: Care,
 ) -> Result<(Answers, Changes), Fault> {
+    let careful = care == Care::Full;
     let plan = Plan::of(units, careful);
     let mut together = Together { batch: Batch::forgetting(empty), ..Together::default() };
     for (unit, is_single) in units.iter().zip(&plan.is_single) {
@@ -112,46 +126,20 @@ async fn attempt(
             together.add(unit, node);
         }
     }
+    let mut answers = vec![None; units.len()];
+    if care == Care::Little && !plan.any_single {
+        let outcome = together.batch.write(session, node, Frame::Own).await?;
+        return Ok(together.answer(units, answers, outcome, Time::default(), Changes::default()));
+    }
     let work = async |now: Time| {
-        let mut answers: Vec<Option<Result<Written, Refusal>>> = vec![None; units.len()];
         let mut single = Single { session, node, now, changes: Changes::default() };
         if plan.any_single {
-            let singles = || units.iter().zip(&plan.is_single).filter(|(_, is_single)| **is_single);
-            single.lock(singles().map(|(unit, _)| unit)).await?;
+            let singles = units.iter().zip(&plan.is_single).filter(|(_, is_single)| **is_single);
+            single.lock(singles.map(|(unit, _)| unit)).await?;
             one_by_one(&mut single, units, &plan, &mut answers, careful).await?;
         }
-        let mut changes = single.changes;
-        let Outcome { standings, begun, keys } = together.batch.write(session, node).await?;
-        let keys: HashMap<RunId, KeyFact> = together.keyed.iter().copied().zip(keys).collect();
-        let standings: HashMap<RunId, Standing> = together.held.iter().copied().zip(standings).collect();
-        let owned: HashMap<RunId, bool> =
-            begun.iter().map(|begun| (begun.run, begun.row.is_some())).collect();
-        changes.stirred |= begun.iter().any(|begun| begun.row.is_none());
-        changes.begun.extend(begun);
-        let mut refused = HashSet::new();
-        for (answer, Unit { run, act }) in answers.iter_mut().zip(units) {
-            if answer.is_some() {
-                continue;
-            }
-            *answer = Some(match (act, standings.get(run)) {
-                (Act::Start(new), _) => match (owned.get(run), keys.get(run)) {
-                    (None, Some(fact)) => fact.judge(*run, new),
-                    (owned, _) => Ok(Written::Started { at: now, owned: owned == Some(&true) }),
-                },
-                (act, Some(Standing::Held)) => {
-                    if matches!(act, Act::End { .. }) {
-                        changes.gone.push(*run);
-                        changes.stirred = true;
-                    }
-                    Ok(Written::Done { at: now })
-                }
-                (_, Some(Standing::Said(at))) => Ok(Written::Done { at: *at }),
-                _ if refused.insert(*run) => Err(Refusal::NotYours),
-                _ => Err(Refusal::Earlier),
-            });
-        }
-        let answers = answers.into_iter().map(|answer| answer.unwrap_or(Err(Refusal::Earlier))).collect();
-        Ok((answers, changes))
+        let outcome = together.batch.write(session, node, Frame::Begun).await?;
+        Ok(together.answer(units, answers, outcome, now, single.changes))
     };
     session.transact(node, work).await
 }
@@ -208,6 +196,49 @@ struct Together<'a> {
 }
 
 impl<'a> Together<'a> {
+    /// The answers to all units, some of which have theirs.
+    fn answer(
+        &self,
+        units: &[Unit],
+        mut answers: Vec<Option<Result<Written, Refusal>>>,
+        outcome: Outcome,
+        now: Time,
+        mut changes: Changes,
+    ) -> (Answers, Changes) {
+        let Outcome { now: own, standings, begun, keys } = outcome;
+        let now = own.unwrap_or(now);
+        let keys: HashMap<RunId, KeyFact> = self.keyed.iter().copied().zip(keys).collect();
+        let standings: HashMap<RunId, Standing> = self.held.iter().copied().zip(standings).collect();
+        let owned: HashMap<RunId, bool> =
+            begun.iter().map(|begun| (begun.run, begun.row.is_some())).collect();
+        changes.stirred |= begun.iter().any(|begun| begun.row.is_none());
+        changes.begun.extend(begun);
+        let mut refused = HashSet::new();
+        for (answer, Unit { run, act }) in answers.iter_mut().zip(units) {
+            if answer.is_some() {
+                continue;
+            }
+            *answer = Some(match (act, standings.get(run)) {
+                (Act::Start(new), _) => match (owned.get(run), keys.get(run)) {
+                    (None, Some(fact)) => fact.judge(*run, new),
+                    (owned, _) => Ok(Written::Started { at: now, owned: owned == Some(&true) }),
+                },
+                (act, Some(Standing::Held)) => {
+                    if matches!(act, Act::End { .. }) {
+                        changes.gone.push(*run);
+                        changes.stirred = true;
+                    }
+                    Ok(Written::Done { at: now })
+                }
+                (_, Some(Standing::Said(at))) => Ok(Written::Done { at: *at }),
+                _ if refused.insert(*run) => Err(Refusal::NotYours),
+                _ => Err(Refusal::Earlier),
+            });
+        }
+        let answers = answers.into_iter().map(|answer| answer.unwrap_or(Err(Refusal::Earlier))).collect();
+        (answers, changes)
+    }
+
     fn add(&mut self, unit: &'a Unit, node: Option<NodeId>) {
         let run = unit.run;
         match &unit.act {

@@ -6,6 +6,9 @@ use windlass_store::StoreError;
 /// What [`fence`](../migrations/0001_tables.sql) raises.
 const FENCED: &str = "WL001";
 
+/// What `all_held` raises.
+const NOT_HELD: &str = "WL004";
+
 /// Why a database cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum OpenError {
@@ -119,11 +122,11 @@ impl Fault {
         )))
     }
 
-    /// Whether one of the values is to blame, and not the database.
+    /// Whether one of the units is to blame, and not the database.
     pub(crate) fn is_of_data(&self) -> bool {
         let Self::Sql(error) = self else { return false };
-        let class = error.code().map(|state| &state.code()[..2]);
-        matches!(class, Some("22" | "23" | "54"))
+        let Some(code) = error.code().map(|state| state.code()) else { return false };
+        code == NOT_HELD || matches!(&code[..2], "22" | "23" | "54")
     }
 
     /// Whether somebody else held what was wanted for too long.

@@ -8,6 +8,12 @@ use tokio_postgres::{Config, NoTls};
 
 use crate::{error::Fault, location::Location, session::Session};
 
+/// Every statement of ours begins with few rows that it is given, or with the head of an index, and looks up the rest.
+/// A planner that has seen the tables empty, or believes its estimates, reads whole tables instead.
+const PLANS: &str = "\
+    SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; \
+    SET enable_mergejoin = off; SET enable_bitmapscan = off; SET jit = off";
+
 /// The connections, made when they are needed. Used on the store's own runtime alone.
 pub(crate) struct Pool {
     config: Config,
@@ -52,6 +58,7 @@ impl Pool {
                 tracing::debug!(%error, "a connection to PostgreSQL is lost");
             }
         });
+        client.batch_execute(PLANS).await?;
         Ok(Session::new(client, Arc::clone(&self.schema)))
     }
 }

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use hmac_sha256::Hash;
 use parking_lot::Mutex;
 use tokio_postgres::{Client, Row, Statement, types::ToSql};
+use uuid::Uuid;
 use windlass_core::{NodeId, Time};
 
 use crate::{column, error::Fault};
@@ -80,28 +81,25 @@ impl Session {
         i64::from_be_bytes(digest[..8].try_into().expect("a digest has more than eight bytes"))
     }
 
-    /// Begins a transaction, in which this node acts if there is one. Answers the transaction's time.
+    /// What begins a transaction, in which this node acts if there is one.
     ///
     /// The lock and the check are two statements: one would check what was there before the lock was given.
-    pub(crate) async fn begin(&self, node: Option<NodeId>) -> Result<Time, Fault> {
-        let Some(node) = node else {
-            let clock = self.statement(CLOCK).await?;
-            let (begun, now) =
-                tokio::join!(self.client.batch_execute(BEGIN), self.client.query_one(&clock, &[]));
-            begun?;
-            return column::time(&now?, 0);
-        };
-        let (share, fence) = (self.statement(SHARE).await?, self.statement(FENCE).await?);
-        let (lock, id) = (self.lock_of(node.as_bytes()), column::node(node));
-        let (lock, id): ([&(dyn ToSql + Sync); 1], [&(dyn ToSql + Sync); 1]) = ([&lock], [&id]);
-        let (begun, shared, now) = tokio::join!(
-            self.client.batch_execute(BEGIN),
-            self.client.execute(&share, &lock),
-            self.client.query_one(&fence, &id),
-        );
-        begun?;
-        shared?;
-        column::time(&now?, 0)
+    pub(crate) async fn opening(&self, node: Option<NodeId>) -> Result<Opening<'_>, Fault> {
+        Ok(match node {
+            None => Opening::Clients { session: self, clock: self.statement(CLOCK).await? },
+            Some(node) => Opening::Nodes {
+                session: self,
+                share: self.statement(SHARE).await?,
+                fence: self.statement(FENCE).await?,
+                lock: self.lock_of(node.as_bytes()),
+                id: column::node(node),
+            },
+        })
+    }
+
+    /// Makes what was done true.
+    pub(crate) async fn commit(&self) -> Result<(), Fault> {
+        Ok(self.client.batch_execute(COMMIT).await?)
     }
 
     /// Does something in a transaction in which this node acts, if there is one. What fails leaves nothing.
@@ -110,13 +108,14 @@ impl Session {
         node: Option<NodeId>,
         work: impl AsyncFnOnce(Time) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        let done = match self.begin(node).await {
+        let opening = self.opening(node).await?;
+        let done = match opening.send().await {
             Ok(now) => work(now).await,
             Err(fault) => Err(fault),
         };
         match done {
             Ok(value) => {
-                self.client.batch_execute(COMMIT).await?;
+                self.commit().await?;
                 Ok(value)
             }
             Err(fault) => {
@@ -138,6 +137,36 @@ impl Session {
     pub(crate) async fn roll_back(&self) {
         if let Err(error) = self.client.batch_execute(ROLLBACK).await {
             tracing::debug!(%error, "a transaction could not be rolled back");
+        }
+    }
+}
+
+/// What begins a transaction, ready to be sent.
+pub(crate) enum Opening<'s> {
+    Clients { session: &'s Session, clock: Statement },
+    Nodes { session: &'s Session, share: Statement, fence: Statement, lock: i64, id: Uuid },
+}
+
+impl Opening<'_> {
+    /// Sends it, at once when it is first polled. Answers the transaction's time.
+    pub(crate) async fn send(&self) -> Result<Time, Fault> {
+        match self {
+            Self::Clients { session: Session { client, .. }, clock } => {
+                let (begun, now) = tokio::join!(client.batch_execute(BEGIN), client.query_one(clock, &[]));
+                begun?;
+                column::time(&now?, 0)
+            }
+            Self::Nodes { session: Session { client, .. }, share, fence, lock, id } => {
+                let (lock, id): ([&(dyn ToSql + Sync); 1], [&(dyn ToSql + Sync); 1]) = ([lock], [id]);
+                let (begun, shared, now) = tokio::join!(
+                    client.batch_execute(BEGIN),
+                    client.execute(share, &lock),
+                    client.query_one(fence, &id),
+                );
+                begun?;
+                shared?;
+                column::time(&now?, 0)
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use windlass_core::{ClaimId, NodeId, RunId, RunState, Time};
 use windlass_store::{Act, Idle, NewEnd, NewMessage, NewRun, Refusal, Unit, Wait, Written};
 
 use crate::{
-    batch::{Batch, Begun, Standing},
+    batch::{Batch, Begun, Frame, Standing},
     column,
     error::Fault,
     session::Session,
@@ -134,7 +134,7 @@ impl Single<'_> {
             }
             _ => {}
         }
-        let outcome = batch.write(session, self.node).await?;
+        let outcome = batch.write(session, self.node, Frame::Begun).await?;
         match outcome.standings.first() {
             Some(Standing::Held) => {}
             Some(Standing::Said(at)) => return Ok(Written::Done { at: *at }),
@@ -196,7 +196,7 @@ impl Single<'_> {
         }
         let mut batch = Batch::default();
         batch.start(run, new, self.node.is_some());
-        let mut outcome = batch.write(self.session, self.node).await?;
+        let mut outcome = batch.write(self.session, self.node, Frame::Begun).await?;
         if let Some(fact) = outcome.keys.first().filter(|_| outcome.begun.is_empty()) {
             return Ok(fact.judge(run, new)?);
         }

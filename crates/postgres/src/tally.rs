@@ -35,6 +35,11 @@ impl Tally {
         std::mem::take(&mut self.empty)
     }
 
+    /// Takes back rows that could not be removed.
+    pub(crate) fn give_back(&mut self, rows: Vec<i64>) {
+        self.empty.extend(rows);
+    }
+
     fn lose(&mut self, row: i64) {
         if let Some(left) = self.left.get_mut(&row) {
             *left -= 1;
