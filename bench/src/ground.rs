@@ -44,6 +44,11 @@ impl Ground {
             .ok_or_else(|| "no directory on a real disk was found; give one with --directory".into())
     }
 
+    /// The directory that fresh ones are made in.
+    pub(crate) fn base(&self) -> &Path {
+        &self.base
+    }
+
     /// A fresh directory, which goes when the value is dropped.
     pub(crate) fn directory(&self) -> Result<TempDir> {
         tempfile::Builder::new()

@@ -12,12 +12,14 @@ mod multiply;
 mod options;
 mod process;
 mod report;
+mod server;
 mod workload;
 
 use std::{env, process::ExitCode};
 
 use ground::Ground;
-use options::{HELP, Options};
+use options::{HELP, Options, Store};
+use server::Server;
 use workload::{Bench, Workload, recover};
 
 /// What can go wrong here is told to a person, who reads it and looks.
@@ -48,18 +50,27 @@ fn measure(options: &Options) -> Result<()> {
         return Ok(());
     }
     let ground = Ground::find(options.directory.as_deref())?;
+    let server = if options.stores.contains(&Store::Postgres) {
+        Some(Server::find(options.url.as_deref(), &ground)?)
+    } else {
+        None
+    };
     let mut lines = Vec::new();
     let mut workloads = options.workloads.clone();
-    // The most that a process ever had is what its first workload says.
+    // What a workload gave back may still be the process's, so this one comes first.
     workloads.sort_by_key(|workload| *workload != Workload::Memory);
     for workload in workloads {
-        for &store in &options.stores {
+        // What has nothing to do with a store is measured once.
+        let stores = if workload == Workload::Compile { &options.stores[..1] } else { &options.stores[..] };
+        for &store in stores {
             if !options.json {
                 eprintln!("{} on {} …", workload.name(), store.name());
             }
-            let bench = Bench { workload, store, ground: &ground, options };
+            let bench = Bench { workload, store, ground: &ground, server: server.as_ref(), options };
             // A runtime for each, so that none begins with what another left behind.
-            let line = block_on(bench.measure()).map_err(|error| format!("{}: {error}", workload.name()))?;
+            let line = block_on(bench.measure()).map_err(|error| {
+                format!("{} on {}: {}", workload.name(), store.name(), server::told(&*error))
+            })?;
             if options.json {
                 println!("{}", line.json()?);
             }

@@ -11,7 +11,9 @@ Windlass beside the raw limit of its store, measured in one run on this machine.
   cargo xtask bench [OPTIONS]
 
   --workload NAME     only this workload; may be given several times (default: all)
-  --store NAME        only this store; may be given several times (default: all; today: sqlite)
+  --store NAME        only this store; may be given several times (default: all: sqlite, postgres)
+  --url URL           a PostgreSQL server to use, as `postgres://user@host/database`; each measurement makes a schema
+                      of its own there, and drops it (default: a throw-away cluster with the settings of a fresh one)
   --seconds N         how long each measurement lasts (default: 10)
   --concurrency N     how many runs are under way at once (default: as the workload's budget says)
   --scale F           a factor on the counts of `depth`, `burndown`, `memory` and `graph` (default: 1)
@@ -27,16 +29,19 @@ Workloads:
 pub(crate) enum Store {
     /// A file.
     Sqlite,
+    /// A server.
+    Postgres,
 }
 
 impl Store {
     /// Every store that is built in.
-    pub(crate) const ALL: [Self; 1] = [Self::Sqlite];
+    pub(crate) const ALL: [Self; 2] = [Self::Sqlite, Self::Postgres];
 
     /// The name on the command line and in reports.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
         }
     }
 }
@@ -48,6 +53,8 @@ pub(crate) struct Options {
     pub(crate) workloads: Vec<Workload>,
     /// The stores to run them on.
     pub(crate) stores: Vec<Store>,
+    /// The PostgreSQL server, when a person names one.
+    pub(crate) url: Option<String>,
     /// How long a measurement lasts.
     pub(crate) seconds: f64,
     /// How many runs are under way at once, when a person says so.
@@ -68,6 +75,7 @@ impl Options {
         let mut options = Self {
             workloads: Vec::new(),
             stores: Vec::new(),
+            url: None,
             seconds: 10.0,
             concurrency: None,
             scale: 1.0,
@@ -86,6 +94,7 @@ impl Options {
             match name.as_str() {
                 "--workload" => options.workloads.push(workload(&value()?)?),
                 "--store" => options.stores.push(store(&value()?)?),
+                "--url" => options.url = Some(value()?),
                 "--seconds" => options.seconds = positive(&name, &value()?)?,
                 "--scale" => options.scale = positive(&name, &value()?)?,
                 "--concurrency" => options.concurrency = Some(count(&name, &value()?)?),
@@ -152,17 +161,18 @@ mod tests {
 
     #[test]
     fn options_may_be_repeated_and_joined_with_their_values() {
-        let options = parse("--workload depth --workload=chain3 --seconds=0.5 --concurrency 7 --json")
+        let options = parse("--workload depth --workload=chain3 --seconds=0.5 --concurrency 7 --json --url=postgres://me@db/x?y=z")
             .expect("it is valid");
         assert_eq!(options.workloads, [Workload::Depth, Workload::Chain3]);
         assert_eq!((options.seconds, options.concurrency, options.json), (0.5, Some(7), true));
+        assert_eq!(options.url.as_deref(), Some("postgres://me@db/x?y=z"));
     }
 
     #[test]
     fn a_mistake_is_named_with_what_would_be_right() {
         for (line, part) in [
             ("--workload chain4", "chain3-latency"),
-            ("--store oracle", "it has: sqlite"),
+            ("--store oracle", "it has: sqlite, postgres"),
             ("--seconds 0", "above zero"),
             ("--concurrency -1", "`-1`"),
             ("--scale", "wants a value"),

@@ -1,21 +1,42 @@
 //! Every workload works, on small numbers: whether it is within its budget is not asked here.
 
-use std::process::{Command, Output};
+use std::{
+    env,
+    process::{Command, Output, Stdio},
+    sync::LazyLock,
+};
 
 use serde_json::Value;
+use tokio_postgres::NoTls;
+use windlass_cluster::Cluster;
 
-fn bench(line: &str) -> Output {
+const STORES: [&str; 2] = ["sqlite", "postgres"];
+
+/// One for all tests of a process: a cluster takes longer to start than most of them.
+static CLUSTER: LazyLock<Cluster> = LazyLock::new(|| Cluster::find().expect("PostgreSQL is there"));
+
+/// Runs the program; answers its process id too.
+fn bench(line: &str) -> (u32, Output) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass-bench"));
-    command.args(line.split_whitespace()).output().expect("the program starts")
+    command.args(line.split_whitespace()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("the program starts");
+    (child.id(), child.wait_with_output().expect("it ends"))
 }
 
-fn measured(line: &str) -> Value {
-    let output = bench(&format!("--json --seconds 0.1 --store sqlite {line}"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{line}: {said}");
+fn said(line: &str, output: Output) -> Value {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{line}: {errors}");
     let printed = String::from_utf8(output.stdout).expect("it is text");
     assert_eq!(printed.lines().count(), 1, "one line for one workload: {printed}");
     serde_json::from_str(&printed).expect("it is JSON")
+}
+
+fn measured(store: &str, line: &str) -> Value {
+    let line = format!("--json --seconds 0.1 --store {store} --url {} {line}", CLUSTER.url());
+    let (_, output) = bench(&line);
+    let line = said(&line, output);
+    assert_eq!(line["store"], store);
+    line
 }
 
 fn positive(line: &Value, field: &str) {
@@ -24,74 +45,112 @@ fn positive(line: &Value, field: &str) {
 
 #[test]
 fn chain3_is_measured_beside_its_limit() {
-    let line = measured("--workload chain3 --concurrency 20");
-    assert_eq!((&line["workload"], &line["concurrency"]), (&Value::from("chain3"), &Value::from(20)));
-    for field in [
-        "tasks_per_s",
-        "limit_tasks_per_s",
-        "of_limit",
-        "p50_ms",
-        "p99_ms",
-        "commits_per_task",
-        "bytes_per_task",
-    ] {
-        positive(&line, field);
+    for store in STORES {
+        let line = measured(store, "--workload chain3 --concurrency 20");
+        assert_eq!((&line["workload"], &line["concurrency"]), (&Value::from("chain3"), &Value::from(20)));
+        for field in [
+            "tasks_per_s",
+            "limit_tasks_per_s",
+            "of_limit",
+            "p50_ms",
+            "p99_ms",
+            "commits_per_task",
+            "bytes_per_task",
+        ] {
+            positive(&line, field);
+        }
+        assert!(line["within_budget"].is_boolean() && line["budget"].is_string(), "{line}");
     }
-    assert!(line["within_budget"].is_boolean() && line["budget"].is_string(), "{line}");
 }
 
 #[test]
 fn latency_is_measured_beside_four_commits() {
-    let line = measured("--workload chain3-latency");
-    positive(&line, "p50_ms");
-    positive(&line, "commit_p50_ms");
+    for store in STORES {
+        let line = measured(store, "--workload chain3-latency");
+        positive(&line, "p50_ms");
+        positive(&line, "commit_p50_ms");
+    }
 }
 
 #[test]
 fn a_backlog_is_enqueued_and_worked_off() {
-    let line = measured("--workload burndown --scale 0.01");
-    positive(&line, "tasks_per_s");
-    positive(&line, "enqueue_of_limit");
+    for store in STORES {
+        let line = measured(store, "--workload burndown --scale 0.01");
+        positive(&line, "tasks_per_s");
+        positive(&line, "enqueue_of_limit");
+    }
 }
 
 #[test]
 fn ten_thousand_instances_are_joined() {
-    positive(&measured("--workload fanout"), "tasks_per_s");
+    for store in STORES {
+        positive(&measured(store, "--workload fanout"), "tasks_per_s");
+    }
 }
 
 #[test]
 fn depth_is_measured_beside_empty_tables() {
-    let line = measured("--workload depth --scale 0.001 --concurrency 20");
-    positive(&line, "of_limit");
-    assert_eq!(line["ended_rows"], 5_000.0);
+    for store in STORES {
+        let line = measured(store, "--workload depth --scale 0.001 --concurrency 20");
+        positive(&line, "of_limit");
+        assert_eq!(line["ended_rows"], 5_000.0);
+    }
 }
 
 #[test]
 fn the_runs_of_a_killed_process_go_on_in_another() {
-    let line = measured("--workload recover --concurrency 100");
-    positive(&line, "recovered_s");
+    for store in STORES {
+        let line = measured(store, "--workload recover --concurrency 100");
+        positive(&line, "recovered_s");
+    }
 }
 
 #[test]
 fn the_memory_of_a_node_with_a_backlog_is_measured() {
-    let line = measured("--workload memory --scale 0.01 --concurrency 10");
-    assert_eq!(line["pending"], 1_000.0);
-    if cfg!(target_os = "linux") {
-        positive(&line, "memory_mb");
+    for store in STORES {
+        let line = measured(store, "--workload memory --scale 0.01 --concurrency 10");
+        assert_eq!(line["pending"], 1_000.0);
+        if cfg!(target_os = "linux") {
+            positive(&line, "memory_mb");
+        }
     }
 }
 
 #[test]
 fn a_large_graph_is_started_and_ends() {
-    let line = measured("--workload graph --scale 0.05");
-    assert_eq!(line["tasks"], 500.0);
-    positive(&line, "first_task_s");
+    for store in STORES {
+        let line = measured(store, "--workload graph --scale 0.05");
+        assert_eq!(line["tasks"], 500.0);
+        positive(&line, "first_task_s");
+    }
 }
 
 #[test]
 fn a_mistake_is_an_error_with_a_way_out() {
-    let output = bench("--workload chain4");
+    let (_, output) = bench("--workload chain4");
     assert!(!output.status.success());
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("chain4") && said.contains("chain3-latency"), "{said}");
+}
+
+#[test]
+fn without_a_server_a_cluster_is_started_and_nothing_of_it_is_left() {
+    let line = "--json --seconds 0.1 --store postgres --workload chain3-latency";
+    let (process, output) = bench(line);
+    positive(&said(line, output), "p50_ms");
+    assert!(!env::temp_dir().join(format!("windlass-pg-{process}-0")).exists());
+}
+
+#[tokio::test]
+async fn a_measurement_leaves_no_schema_behind() {
+    let url = CLUSTER.url();
+    let line =
+        format!("--json --seconds 0.1 --store postgres --workload chain3 --concurrency 20 --url {url}");
+    let (process, output) = bench(&line);
+    said(&line, output);
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("it answers");
+    tokio::spawn(connection);
+    let sql = "SELECT count(*) FROM pg_namespace WHERE starts_with(nspname, $1)";
+    let left = client.query_one(sql, &[&format!("windlass_bench_{process}_")]).await.expect("it is a query");
+    assert_eq!(left.get::<_, i64>(0), 0);
 }

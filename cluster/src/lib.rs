@@ -63,7 +63,16 @@ impl Cluster {
     ///
     /// As for [`Cluster::find`].
     pub fn start(settings: &[&str]) -> Result<Self, String> {
-        let (directory, user) = (fresh_directory()?, User::to_run_as()?);
+        Self::start_in(&env::temp_dir(), settings)
+    }
+
+    /// A fresh cluster whose files lie in a directory of their own within `base`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Cluster::find`].
+    pub fn start_in(base: &Path, settings: &[&str]) -> Result<Self, String> {
+        let (directory, user) = (fresh_directory(base)?, User::to_run_as()?);
         let mut own = Own { directory, user, keeper: None };
         own.keep()?;
         own.create(settings)?;
@@ -208,11 +217,11 @@ fn run(command: &mut Command) -> Result<(), String> {
     Err(format!("{command:?} failed ({status})\n{stdout}{stderr}"))
 }
 
-fn fresh_directory() -> Result<PathBuf, String> {
+fn fresh_directory(base: &Path) -> Result<PathBuf, String> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let directory = env::temp_dir().join(format!("windlass-pg-{}-{number}", std::process::id()));
+        let directory = base.join(format!("windlass-pg-{}-{number}", std::process::id()));
         match fs::create_dir(&directory) {
             Ok(()) => return Ok(directory),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{CachedStatement, Connection, params};
 use tempfile::TempDir;
 
+use super::{BATCH, NOTHING, id, instant};
 use crate::{Result, ground::Ground, latencies::Latencies};
 
 const SCHEMA: &str = "
@@ -14,14 +15,8 @@ const SCHEMA: &str = "
     CREATE TABLE ended (run BLOB PRIMARY KEY, state INTEGER, at INTEGER, output BLOB) WITHOUT ROWID;
 ";
 
-/// How many of each kind a transaction holds.
-const BATCH: u64 = 1_000;
-
 /// How many rows a multi-row insert writes: beyond some dozens, more rows gain nothing.
 const ROWS: u64 = 50;
-
-/// What a task without an opinion returns.
-const NOTHING: &[u8] = b"null";
 
 /// An empty database of its own, with the safe settings of the store.
 pub(crate) struct Sqlite {
@@ -207,18 +202,6 @@ impl Sqlite {
         let count: i64 = self.connection.query_row(&sql, [], |row| row.get(0))?;
         Ok(u64::try_from(count)?)
     }
-}
-
-/// Ids in the shape of the real ones: sixteen bytes, ordered by time, the rest scattered.
-fn id(number: u64) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&number.to_be_bytes());
-    bytes[8..].copy_from_slice(&number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes());
-    bytes
-}
-
-fn instant(number: u64) -> i64 {
-    1_700_000_000_000_000 + number as i64
 }
 
 #[cfg(test)]

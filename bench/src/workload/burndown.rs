@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use windlass::{Client, prelude::*};
 
 use super::{Bench, mean, roll::Roll};
-use crate::{Result, commits, database::Database, limit, report::Line};
+use crate::{Result, commits, database::Database, report::Line};
 
 /// How many runs.
 const RUNS: f64 = 200_000.0;
@@ -33,25 +33,24 @@ pub(crate) mod single {
 pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
     // Whole calls, so that the raw insert and ours write the same number of rows.
     let runs = ((RUNS * bench.options.scale / CALL as f64).ceil() as u64).max(1) * CALL;
-    let limits = || -> Result<(f64, f64)> {
-        let queue = limit::Sqlite::open(bench.ground)?;
-        Ok((queue.enqueue(runs)?, queue.burndown()?))
-    };
+    let limits =
+        async || bench.limits(async |queue| Ok([queue.enqueue(runs).await?, queue.burndown().await?])).await;
     commits::listen()?;
-    let before = limits()?;
-    let database = Database::new(bench.ground)?;
+    let before = limits().await?;
+    let database = bench.database().await?;
     let enqueued_per_s = enqueue(&database, runs).await?;
-    let bytes_before = database.bytes()?;
+    let bytes_before = database.bytes().await?;
     let commits_before = commits::written();
     let worked_per_s = work(&database, runs, bench.concurrency()).await?;
     let commits = commits::written() - commits_before;
-    let bytes = database.bytes()?.saturating_sub(bytes_before);
-    let after = limits()?;
+    let bytes = database.bytes().await?.saturating_sub(bytes_before);
+    drop(database);
+    let after = limits().await?;
 
-    let enqueue_limit = mean(before.0, after.0);
+    let enqueue_limit = mean(before[0], after[0]);
     let line = bench
         .line("of_limit >= 0.5, enqueue_of_limit >= 0.5")
-        .rates(worked_per_s, mean(before.1, after.1))
+        .rates(worked_per_s, mean(before[1], after[1]))
         .costs(Some(commits as f64 / runs as f64), Some(bytes as f64 / runs as f64))
         .also("enqueued_per_s", enqueued_per_s)
         .also("limit_enqueued_per_s", enqueue_limit)
@@ -68,7 +67,7 @@ async fn enqueue(database: &Database, runs: u64) -> Result<f64> {
         client.start_many(single::workflow(), (0..CALL).map(|_| ())).await?;
     }
     let took = begin.elapsed();
-    let ready = database.ready()?;
+    let ready = database.ready().await?;
     if ready != runs {
         return Err(format!("{runs} runs were enqueued, but the database has {ready}").into());
     }

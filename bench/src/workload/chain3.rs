@@ -6,7 +6,9 @@ use tokio::task::JoinSet;
 use windlass::prelude::*;
 
 use super::{Bench, mean};
-use crate::{Error, Result, commits, database::Database, latencies::Latencies, limit, process, report::Line};
+use crate::{
+    Error, Result, commits, database::Database, latencies::Latencies, options::Store, process, report::Line,
+};
 
 /// Three tasks that do nothing, one after the other.
 #[workflow(output = third)]
@@ -31,17 +33,23 @@ pub(crate) mod chain {
 
 /// Measures the limit, ours, and the limit again.
 pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
-    let before = limit::Sqlite::open(bench.ground)?.chain3(bench.half())?;
-    let database = Database::new(bench.ground)?;
+    let limit = async || bench.limits(async |limit| Ok([limit.chain3(bench.half()).await?])).await;
+    let [before] = limit().await?;
+    let database = bench.database().await?;
     let mut ours = work(&database, bench.concurrency(), bench.span()).await?;
-    let after = limit::Sqlite::open(bench.ground)?.chain3(bench.half())?;
+    drop(database);
+    let [after] = limit().await?;
+    let share = match bench.store {
+        Store::Sqlite => 0.5,
+        Store::Postgres => 0.3,
+    };
     let line = bench
-        .line("of_limit >= 0.5")
+        .line(&format!("of_limit >= {share}"))
         .rates(ours.tasks_per_s, mean(before, after))
         .latencies(ours.latencies.percentile_ms(0.5), ours.latencies.percentile_ms(0.99))
         .costs(Some(ours.commits_per_task), Some(ours.bytes_per_task));
     let line = ours.cpu_us_per_task.into_iter().fold(line, |line, cpu| line.also("cpu_us_per_task", cpu));
-    let within = line.of_limit() >= 0.5;
+    let within = line.of_limit() >= share;
     Ok(line.holds(within))
 }
 
@@ -56,7 +64,7 @@ pub(crate) struct Outcome {
     /// Processor time of the whole process, where the system tells. It says more than the rate does when
     /// others use the machine too.
     pub(crate) cpu_us_per_task: Option<f64>,
-    /// Growth of the file.
+    /// Growth of the database.
     pub(crate) bytes_per_task: f64,
 }
 
@@ -64,7 +72,7 @@ pub(crate) struct Outcome {
 pub(crate) async fn work(database: &Database, concurrency: usize, span: Duration) -> Result<Outcome> {
     commits::listen()?;
     let engine = super::engine(&database.url(), concurrency).workflow(chain::workflow()).launch().await?;
-    let (ended_before, bytes_before) = (database.ended()?, database.bytes()?);
+    let (ended_before, bytes_before) = (database.ended().await?, database.bytes().await?);
     let commits_before = commits::written();
 
     let cpu_before = process::cpu_seconds();
@@ -91,7 +99,7 @@ pub(crate) async fn work(database: &Database, concurrency: usize, span: Duration
 
     let commits = commits::written() - commits_before;
     let runs = latencies.len() as u64;
-    let ended = database.ended()? - ended_before;
+    let ended = database.ended().await? - ended_before;
     if ended != runs {
         return Err(format!("{runs} results were awaited, but the database has {ended} ended runs").into());
     }
@@ -102,6 +110,6 @@ pub(crate) async fn work(database: &Database, concurrency: usize, span: Duration
         latencies,
         commits_per_task: commits as f64 / tasks,
         cpu_us_per_task: cpu.map(|seconds| seconds * 1e6 / tasks),
-        bytes_per_task: database.bytes()?.saturating_sub(bytes_before) as f64 / tasks,
+        bytes_per_task: database.bytes().await?.saturating_sub(bytes_before) as f64 / tasks,
     })
 }

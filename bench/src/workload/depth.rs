@@ -31,10 +31,10 @@ pub(crate) mod settled {
 pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
     let (ended, delayed) = ((ENDED * bench.options.scale) as u64, (DELAYED * bench.options.scale) as u64);
     let empty = async || -> Result<f64> {
-        let database = Database::new(bench.ground)?;
+        let database = bench.database().await?;
         Ok(chain3::work(&database, bench.concurrency(), bench.half()).await?.tasks_per_s)
     };
-    let deep = Database::new(bench.ground)?;
+    let deep = bench.database().await?;
     fill(&deep, ended, delayed).await?;
     let before = empty().await?;
     let mut ours = chain3::work(&deep, bench.concurrency(), bench.span()).await?;
@@ -57,9 +57,9 @@ async fn fill(database: &Database, ended: u64, delayed: u64) -> Result<()> {
     done.await?;
     let waiting_id = engine.start(settled::workflow(), ()).delay(DELAY).await?.id();
     engine.stop().await?;
-    multiply(database, *done_id.as_bytes(), ended.saturating_sub(1))?;
-    multiply(database, *waiting_id.as_bytes(), delayed.saturating_sub(1))?;
-    let (have_ended, have_waiting) = (database.ended()?, database.waiting()?);
+    multiply(database, *done_id.as_bytes(), ended.saturating_sub(1)).await?;
+    multiply(database, *waiting_id.as_bytes(), delayed.saturating_sub(1)).await?;
+    let (have_ended, have_waiting) = (database.ended().await?, database.waiting().await?);
     if (have_ended, have_waiting) != (ended.max(1), delayed.max(1)) {
         return Err(format!("the tables hold {have_ended} ended and {have_waiting} waiting runs").into());
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use windlass::prelude::*;
 
 use super::{Bench, mean};
-use crate::{Result, commits, database::Database, latencies::Latencies, limit, process, report::Line};
+use crate::{Result, commits, latencies::Latencies, limit::Limit, process, report::Line};
 
 /// How many instances.
 const WIDTH: u64 = 10_000;
@@ -41,12 +41,15 @@ pub(crate) mod fan {
 /// Measures the limit, ours, and the limit again.
 pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
     let list = serde_json::to_vec(&(0..WIDTH).collect::<Vec<_>>())?;
-    let limit = || {
-        limit::Sqlite::open(bench.ground)?.fanout(WIDTH, &list, WIDTH.to_string().as_bytes(), bench.half())
+    let joined = WIDTH.to_string();
+    let limit = async || {
+        let measure =
+            async |limit: Limit| Ok([limit.fanout(WIDTH, &list, joined.as_bytes(), bench.half()).await?]);
+        bench.limits(measure).await
     };
     commits::listen()?;
-    let before = limit()?;
-    let database = Database::new(bench.ground)?;
+    let [before] = limit().await?;
+    let database = bench.database().await?;
     let engine = super::engine(&database.url(), 1_000).workflow(fan::workflow()).launch().await?;
     let (commits_before, memory_before) = (commits::written(), process::peak_megabytes());
 
@@ -67,10 +70,12 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
     database.until_ended(runs).await?;
     engine.stop().await?;
     let tasks = (runs * TASKS) as f64;
-    let bytes = database.bytes()? as f64;
+    let bytes = database.bytes().await? as f64;
+    drop(database);
+    let [after] = limit().await?;
     let line = bench
         .line("of_limit >= 0.3, memory_mb < 200")
-        .rates(tasks / took.as_secs_f64(), mean(before, limit()?))
+        .rates(tasks / took.as_secs_f64(), mean(before, after))
         .latencies(latencies.percentile_ms(0.5), latencies.percentile_ms(0.99))
         .costs(Some(commits as f64 / tasks), Some(bytes / tasks));
     let within = line.of_limit() >= 0.3;

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use windlass::prelude::*;
 
 use super::Bench;
-use crate::{Result, database::Database, report::Line};
+use crate::{Result, report::Line};
 
 /// How many tasks, in rows of so many.
 const TASKS: f64 = 10_000.0;
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Describes the graph, launches an engine that has it, starts one run, and lets it end.
 pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
     let tasks = ((TASKS * bench.options.scale) as usize).max(ROW);
-    let database = Database::new(bench.ground)?;
+    let database = bench.database().await?;
     let begin = Instant::now();
     let first = Arc::new(Notify::new());
     let workflow = rows(tasks, &first)?;

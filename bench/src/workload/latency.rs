@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Bench, chain3::chain};
-use crate::{Result, commits, database::Database, latencies::Latencies, limit, report::Line};
+use crate::{Result, commits, latencies::Latencies, report::Line};
 
 /// A start and three steps, each durable before the next begins.
 const COMMITS: f64 = 4.0;
@@ -18,17 +18,17 @@ const TURN: Duration = Duration::from_millis(100);
 /// Measures commits and runs in turns.
 pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
     commits::listen()?;
-    let limit = limit::Sqlite::open(bench.ground)?;
-    let database = Database::new(bench.ground)?;
+    let limit = bench.limit(1).await?;
+    let database = bench.database().await?;
     let engine = super::engine(&database.url(), 1_000).workflow(chain::workflow()).launch().await?;
-    let bytes_before = database.bytes()?;
+    let bytes_before = database.bytes().await?;
     let mut single = Latencies::default();
     let mut runs = Latencies::default();
     let mut ratios = Vec::new();
     let mut written = 0;
     let begin = Instant::now();
     while runs.len() == 0 || begin.elapsed() < bench.span() {
-        let mut commits_now = limit.commits(TURN)?;
+        let mut commits_now = limit.commits(TURN).await?;
         let mut runs_now = Latencies::default();
         let (turn, before) = (Instant::now(), commits::written());
         while turn.elapsed() < TURN {
@@ -42,7 +42,7 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
         single.append(commits_now);
         runs.append(runs_now);
     }
-    let ended = database.ended()?;
+    let ended = database.ended().await?;
     if ended != runs.len() as u64 {
         let awaited = runs.len();
         return Err(format!("{awaited} results were awaited, but the database has {ended} ended runs").into());
@@ -50,7 +50,7 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
     engine.stop().await?;
 
     let tasks = (ended * 3) as f64;
-    let bytes = database.bytes()?.saturating_sub(bytes_before) as f64;
+    let bytes = database.bytes().await?.saturating_sub(bytes_before) as f64;
     ratios.sort_by(f64::total_cmp);
     let ratio = ratios.get(ratios.len() / 2).copied().ok_or("no commit was measured")?;
     Ok(bench

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use windlass::Client;
 
 use super::{Bench, recover::endless, roll::Roll};
-use crate::{Result, database::Database, process, report::Line};
+use crate::{Result, process, report::Line};
 
 /// How many runs wait.
 const PENDING: f64 = 100_000.0;
@@ -21,9 +21,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Enqueues the backlog, lets the node take what it has room for, and looks at the memory of the process.
 pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
+    process::forget_peak();
     let running = bench.concurrency() as u64;
     let pending = (PENDING * bench.options.scale) as u64;
-    let database = Database::new(bench.ground)?;
+    let database = bench.database().await?;
     let client = Client::connect(&database.url()).await?;
     let mut left = pending + running;
     while left > 0 {
@@ -43,7 +44,7 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
         .await
         .map_err(|_| format!("only {} of {running} runs are at work", roll.present()))?;
     let (now, peak) = (process::megabytes(), process::peak_megabytes());
-    let (held, ready) = (database.held()?, database.ready()?);
+    let (held, ready) = (database.held().await?, database.ready().await?);
     if (held, ready) != (running, pending) {
         return Err(format!("{held} runs are held and {ready} wait, not {running} and {pending}").into());
     }

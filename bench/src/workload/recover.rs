@@ -11,10 +11,10 @@ use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::Command,
 };
-use windlass::prelude::*;
+use windlass::{EngineBuilder, prelude::*};
 
 use super::{Bench, roll::Roll};
-use crate::{Result, database::Database, report::Line};
+use crate::{Result, options::Store, report::Line};
 
 /// The variable that makes this program the one that is killed; its value is the database to open.
 pub(crate) const VICTIM: &str = "WINDLASS_BENCH_VICTIM";
@@ -22,8 +22,17 @@ pub(crate) const VICTIM: &str = "WINDLASS_BENCH_VICTIM";
 /// What the victim says when it holds everything.
 const HOLDING: &str = "holding";
 
-/// How long the other process may take. On SQLite the end of a process is known at once.
+/// How long the other process may take once it can know: on SQLite at once, on PostgreSQL when the lease has lapsed.
 const SECONDS: f64 = 2.0;
+
+/// A lease is this many measurements long: with ten seconds for each, it is the default of an engine.
+const LEASE: f64 = 3.0;
+
+/// The shortest lease.
+const SHORTEST: f64 = 1.5;
+
+/// Heartbeats within a lease, as by default.
+const HEARTBEATS: u32 = 6;
 
 /// How long to wait before giving the measurement up.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -47,9 +56,10 @@ pub(crate) mod endless {
 /// Starts the victim and the survivor, kills the one, and waits for the other.
 pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
     let runs = bench.concurrency() as u64;
-    let database = Database::new(bench.ground)?;
+    let database = bench.database().await?;
+    let lease = Duration::from_secs_f64((LEASE * bench.options.seconds).max(SHORTEST));
     let mut victim = Command::new(env::current_exe()?)
-        .env(VICTIM, format!("{runs} {}", database.url()))
+        .env(VICTIM, format!("{runs} {} {}", lease.as_secs_f64(), database.url()))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .kill_on_drop(true)
@@ -60,7 +70,7 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
     }
 
     let roll = Roll::new(runs);
-    let engine = super::engine(&database.url(), bench.concurrency())
+    let engine = engine(&database.url(), bench.concurrency(), lease)
         .resource(Arc::clone(&roll))
         .workflow(endless::workflow())
         .launch()
@@ -76,24 +86,34 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
         format!("after {} s only {present} of {runs} runs go on", PATIENCE.as_secs())
     })?;
     let took = begin.elapsed().as_secs_f64();
-    let held = database.held()?;
+    let held = database.held().await?;
     if held != runs {
         return Err(format!("{runs} runs go on, but the database has {held} of them held").into());
     }
     engine.stop().await?;
-    Ok(bench
-        .line("recovered_s <= 2")
-        .also("recovered_s", took)
-        .also("runs", runs as f64)
-        .holds(took <= SECONDS))
+    let line = match bench.store {
+        Store::Sqlite => bench.line("recovered_s <= 2").holds(took <= SECONDS),
+        Store::Postgres => bench
+            .line("recovered_s <= stale_after_s + 2")
+            .also("stale_after_s", lease.as_secs_f64())
+            .holds(took <= lease.as_secs_f64() + SECONDS),
+    };
+    Ok(line.also("recovered_s", took).also("runs", runs as f64))
+}
+
+fn engine(url: &str, runs: usize, lease: Duration) -> EngineBuilder {
+    super::engine(url, runs).stale_after(lease).heartbeat(lease / HEARTBEATS)
 }
 
 /// The other side: takes the runs, says so, and waits for its end.
 pub(crate) async fn be_killed(order: &str) -> Result<()> {
-    let (runs, url) = order.split_once(' ').ok_or("the order is not `RUNS URL`")?;
-    let runs: u64 = runs.parse()?;
+    let mut words = order.splitn(3, ' ');
+    let (Some(runs), Some(lease), Some(url)) = (words.next(), words.next(), words.next()) else {
+        return Err("the order is not `RUNS LEASE URL`".into());
+    };
+    let (runs, lease): (u64, _) = (runs.parse()?, Duration::from_secs_f64(lease.parse()?));
     let roll = Roll::new(runs);
-    let engine = super::engine(url, runs as usize)
+    let engine = engine(url, runs as usize, lease)
         .resource(Arc::clone(&roll))
         .workflow(endless::workflow())
         .launch()
