@@ -113,7 +113,7 @@ const STARTS: &str = "\
         INSERT INTO {s}.holding (node, claims, runs) \
         SELECT $15, array_agg(DISTINCT claim), array_agg(id) FROM started WHERE claim IS NOT NULL HAVING count(*) > 0 \
         RETURNING no) \
-    SELECT id, claim IS NOT NULL, (SELECT no FROM holding) FROM started";
+    SELECT id, claim, (SELECT no FROM holding) FROM started";
 const TAGS: &str = "\
     INSERT INTO {s}.tag (tag, run) \
     SELECT u.tag, u.run FROM unnest($1::text[], $2::uuid[]) AS u (tag, run) JOIN {s}.run AS r ON r.id = u.run \
@@ -186,8 +186,8 @@ pub(crate) struct Outcome {
 /// How a run began.
 pub(crate) struct Begun {
     pub(crate) run: RunId,
-    /// The row of `holding` that lists it, if the node holds it.
-    pub(crate) row: Option<i64>,
+    /// If the node holds it: under which claim, and which row of `holding` lists it.
+    pub(crate) held: Option<(ClaimId, i64)>,
 }
 
 /// What is to be written together.
@@ -519,6 +519,7 @@ fn key_fact(row: &Row, digest: &[u8]) -> Result<KeyFact, Fault> {
 }
 
 fn beginning(row: &Row) -> Result<Begun, Fault> {
-    let (is_held, no): (bool, Option<i64>) = (row.try_get(1)?, row.try_get(2)?);
-    Ok(Begun { run: column::run_id(row, 0)?, row: no.filter(|_| is_held) })
+    let (claim, no): (Option<i64>, Option<i64>) = (row.try_get(1)?, row.try_get(2)?);
+    let held = claim.map(|claim| ClaimId(claim.cast_unsigned())).zip(no);
+    Ok(Begun { run: column::run_id(row, 0)?, held })
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 use windlass_core::{NodeId, Time};
 use windlass_store::{Claim, Claimed, DefinitionId};
@@ -20,21 +21,30 @@ const DUE: &str = "\
     INSERT INTO {s}.ready (queue, workflow, priority, run) \
     SELECT r.queue, r.workflow, r.priority, r.id FROM due JOIN {s}.run AS r ON r.id = due.run";
 const NEXT_DUE: &str = "SELECT until FROM {s}.waiting WHERE until IS NOT NULL ORDER BY until LIMIT 1";
+/// Whoever waits for others locks runs first, in the order of ids, and only then what stands for their places.
 const UNBLOCK: &str = "\
-    WITH freed AS (\
-        DELETE FROM {s}.waiting AS w USING unnest($1::text[], $2::bigint[]) AS v (workflow, version) \
-        WHERE w.workflow = v.workflow AND w.state = 4 AND w.blocked_by IS DISTINCT FROM v.version \
-        RETURNING w.run) \
+    WITH blocked AS MATERIALIZED (\
+        SELECT r.id FROM unnest($1::text[], $2::bigint[]) AS v (workflow, version) \
+        JOIN {s}.waiting AS w ON w.workflow = v.workflow AND w.state = 4 AND w.blocked_by IS DISTINCT FROM v.version \
+        JOIN {s}.run AS r ON r.id = w.run \
+        ORDER BY r.id FOR UPDATE OF r), \
+    freed AS (\
+        DELETE FROM {s}.waiting AS w USING blocked WHERE w.run = blocked.id RETURNING w.run) \
     INSERT INTO {s}.ready (queue, workflow, priority, run) \
     SELECT r.queue, r.workflow, r.priority, r.id FROM freed JOIN {s}.run AS r ON r.id = freed.run";
+/// What somebody else is moving is passed over here, too: a claim waits for nobody.
 const FREE_OWN: &str = "\
-    WITH freed AS (\
-        DELETE FROM {s}.waiting AS w USING unnest($1::text[], $2::bigint[]) AS v (workflow, version), {s}.run AS r \
-        WHERE w.workflow = v.workflow AND w.state = 4 AND w.blocked_by IS DISTINCT FROM v.version \
-          AND r.id = w.run AND r.definition = v.version \
-        RETURNING w.run) \
+    WITH own AS MATERIALIZED (\
+        SELECT w.run FROM unnest($1::text[], $2::bigint[]) AS v (workflow, version) \
+        JOIN {s}.waiting AS w ON w.workflow = v.workflow AND w.state = 4 AND w.blocked_by IS DISTINCT FROM v.version \
+        JOIN {s}.run AS r ON r.id = w.run AND r.definition = v.version \
+        FOR UPDATE OF w SKIP LOCKED), \
+    freed AS (\
+        DELETE FROM {s}.waiting AS w USING own WHERE w.run = own.run RETURNING w.run) \
     INSERT INTO {s}.ready (queue, workflow, priority, run) \
     SELECT r.queue, r.workflow, r.priority, r.id FROM freed JOIN {s}.run AS r ON r.id = freed.run";
+/// A claim that is sent again while the first sending is still under way waits for it, and finds what it took.
+const ALONE: &str = "SELECT pg_advisory_xact_lock($1)";
 /// The runs that a node holds under a claim, the most urgent first.
 const MINE: &str = "\
     SELECT r.id, h.no FROM {s}.holding AS h CROSS JOIN LATERAL unnest(h.runs) AS u (run) JOIN {s}.run AS r ON r.id = u.run \
@@ -90,7 +100,15 @@ pub(crate) struct Taken {
 /// Makes due runs ready, and takes what a node has room for.
 pub(crate) async fn claim(session: &Session, request: &Claim) -> Result<Taken, Fault> {
     let take = async |now: Time| {
-        let due = session.execute(DUE, &[&DUE_AT_ONCE]).await?;
+        let lock = session.lock_of(&request.claim.0.to_be_bytes());
+        let (lock, limit): ([&(dyn ToSql + Sync); 1], [&(dyn ToSql + Sync); 1]) = ([&lock], [&DUE_AT_ONCE]);
+        // They travel together.
+        for sql in [ALONE, DUE] {
+            session.statement(sql).await?;
+        }
+        let (alone, due) = tokio::join!(session.execute(ALONE, &lock), session.execute(DUE, &limit));
+        alone?;
+        let due = due?;
         let (workflows, versions) = columns(&request.workflows);
         if request.free_own {
             session.execute(FREE_OWN, &[&workflows, &versions]).await?;

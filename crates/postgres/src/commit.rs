@@ -66,6 +66,43 @@ impl Plan {
             units.iter().map(|unit| is_single(unit) || (in_order && is_start(unit))).collect();
         Self { any_single: is_single.contains(&true), is_single }
     }
+
+    /// The order in which units are written one by one. Starts with a key take their keys in the order of the keys, so
+    /// that two batches never wait for each other; but only where nobody can tell: each is all that the batch has of
+    /// its run, and no start wants to be held, or all do and nothing else makes a run ready or ends a ready one.
+    fn order(&self, units: &[Unit]) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..units.len()).filter(|at| self.is_single[*at]).collect();
+        let is_keyed = |unit: &&Unit| matches!(&unit.act, Act::Start(new) if new.key.is_some());
+        if units.iter().filter(is_keyed).count() < 2 {
+            return order;
+        }
+        let mut count: HashMap<RunId, usize> = HashMap::new();
+        for unit in units {
+            *count.entry(unit.run).or_default() += 1;
+        }
+        let starts = || units.iter().filter(|unit| matches!(unit.act, Act::Start(_)));
+        let wants = |unit: &&Unit| matches!(&unit.act, Act::Start(new) if new.owner.is_some());
+        let wanted = starts().filter(wants).count();
+        let moves = |unit: &Unit| {
+            !matches!(unit.act, Act::Start(_) | Act::Record { .. } | Act::Save { .. } | Act::End { .. })
+        };
+        if wanted > 0 && (wanted < starts().count() || units.iter().any(moves)) {
+            return order;
+        }
+        let key = |at: usize| match &units[at].act {
+            Act::Start(new) if count[&units[at].run] == 1 => {
+                new.key.as_ref().map(|key| (&*new.workflow, key.key.as_str()))
+            }
+            _ => None,
+        };
+        let places: Vec<usize> = (0..order.len()).filter(|place| key(order[*place]).is_some()).collect();
+        let mut sorted: Vec<usize> = places.iter().map(|place| order[*place]).collect();
+        sorted.sort_by_key(|at| key(*at));
+        for (place, at) in places.into_iter().zip(sorted) {
+            order[place] = at;
+        }
+        order
+    }
 }
 
 /// Writes a batch, in order, and answers each unit. Also says whether others may want to know.
@@ -85,10 +122,10 @@ pub(crate) async fn commit(
     }
     let mut tally = tally.lock();
     let (answers, changes) = written.inspect_err(|_| tally.give_back(empty))?;
-    let mut rows: HashMap<i64, Vec<RunId>> = HashMap::new();
+    let mut rows: HashMap<i64, Vec<(RunId, ClaimId)>> = HashMap::new();
     for begun in changes.begun {
-        if let Some(row) = begun.row {
-            rows.entry(row).or_default().push(begun.run);
+        if let Some((claim, row)) = begun.held {
+            rows.entry(row).or_default().push((begun.run, claim));
         }
     }
     for (row, runs) in rows {
@@ -152,10 +189,8 @@ async fn one_by_one(
     careful: bool,
 ) -> Result<(), Fault> {
     let mut refused = HashSet::new();
-    for ((Unit { run, act }, is_single), answer) in units.iter().zip(&plan.is_single).zip(answers) {
-        if !is_single {
-            continue;
-        }
+    for at in plan.order(units) {
+        let (Unit { run, act }, answer) = (&units[at], &mut answers[at]);
         if refused.contains(run) {
             *answer = Some(Err(Refusal::Earlier));
             continue;
@@ -163,7 +198,13 @@ async fn one_by_one(
         if careful {
             single.session.client().batch_execute("SAVEPOINT unit").await?;
         }
-        *answer = Some(match single.write(*run, act).await {
+        let mut written = single.write(*run, act).await;
+        if careful && matches!(&written, Err(Stop::Fault(fault)) if fault.is_taken()) {
+            // Its first sending was still under way; now that is seen.
+            single.session.client().batch_execute("ROLLBACK TO SAVEPOINT unit").await?;
+            written = single.write(*run, act).await;
+        }
+        *answer = Some(match written {
             Ok(written) => Ok(written),
             Err(Stop::Refusal(refusal)) => Err(refusal),
             Err(Stop::Fault(fault)) if careful && fault.is_of_data() => {
@@ -210,8 +251,8 @@ impl<'a> Together<'a> {
         let keys: HashMap<RunId, KeyFact> = self.keyed.iter().copied().zip(keys).collect();
         let standings: HashMap<RunId, Standing> = self.held.iter().copied().zip(standings).collect();
         let owned: HashMap<RunId, bool> =
-            begun.iter().map(|begun| (begun.run, begun.row.is_some())).collect();
-        changes.stirred |= begun.iter().any(|begun| begun.row.is_none());
+            begun.iter().map(|begun| (begun.run, begun.held.is_some())).collect();
+        changes.stirred |= begun.iter().any(|begun| begun.held.is_none());
         changes.begun.extend(begun);
         let mut refused = HashSet::new();
         for (answer, Unit { run, act }) in answers.iter_mut().zip(units) {
@@ -224,13 +265,16 @@ impl<'a> Together<'a> {
                     (owned, _) => Ok(Written::Started { at: now, owned: owned == Some(&true) }),
                 },
                 (act, Some(Standing::Held)) => {
-                    if matches!(act, Act::End { .. }) {
-                        changes.gone.push(*run);
+                    if let Act::End { claim, .. } = act {
+                        changes.gone.push((*run, *claim));
                         changes.stirred = true;
                     }
                     Ok(Written::Done { at: now })
                 }
-                (_, Some(Standing::Said(at))) => Ok(Written::Done { at: *at }),
+                (Act::Record { claim, .. } | Act::End { claim, .. }, Some(Standing::Said(at))) => {
+                    changes.gone.push((*run, *claim));
+                    Ok(Written::Done { at: *at })
+                }
                 _ if refused.insert(*run) => Err(Refusal::NotYours),
                 _ => Err(Refusal::Earlier),
             });

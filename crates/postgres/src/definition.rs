@@ -19,7 +19,9 @@ pub(crate) async fn define(session: &Session, new: &DefinitionRow) -> Result<Def
         if let Some(row) = session.query(FIND, &[&workflow, &version]).await?.first() {
             return Ok(DefinitionId(row.try_get(0)?));
         }
-        if let Some(row) = session.query(ADD, &[&workflow, &version, &&*new.body]).await?.first() {
+        // A transaction names its isolation; what stands alone has the database's, which may not bear a rival.
+        let add = async |_| session.query(ADD, &[&workflow, &version, &&*new.body]).await;
+        if let Some(row) = session.transact(None, add).await?.first() {
             return Ok(DefinitionId(row.try_get(0)?));
         }
         // Somebody else was quicker, and has committed: it is found now.

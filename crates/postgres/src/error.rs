@@ -1,6 +1,9 @@
 //! What can go wrong, in words.
 
-use tokio_postgres::{Row, error::SqlState};
+use tokio_postgres::{
+    Row,
+    error::{Severity, SqlState},
+};
 use windlass_store::StoreError;
 
 /// What [`fence`](../migrations/0001_tables.sql) raises.
@@ -129,9 +132,20 @@ impl Fault {
         code == NOT_HELD || matches!(&code[..2], "22" | "23" | "54")
     }
 
+    /// Whether somebody else wrote the same first, and has committed.
+    pub(crate) fn is_taken(&self) -> bool {
+        matches!(self, Self::Sql(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION))
+    }
+
     /// Whether somebody else held what was wanted for too long.
     pub(crate) fn is_lock(&self) -> bool {
         matches!(self, Self::Sql(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))
+    }
+
+    /// Whether the connection can be used again: the server itself said what failed, and did not hang up with it.
+    pub(crate) fn leaves_connection(&self) -> bool {
+        let Self::Sql(error) = self else { return true };
+        error.as_db_error().is_some_and(|error| error.parsed_severity() == Some(Severity::Error))
     }
 
     /// What the caller of the store hears.

@@ -7,6 +7,10 @@
 //! How it writes: a batch is one transaction, sent in one go: begin, the fence of the acting node, one statement of
 //! many rows for each kind of record, commit. Nothing is remembered between transactions but where to look for the
 //! runs of a node, so an answer that was lost is asked for again.
+//!
+//! How it locks: first what stands for the life of a node, then runs in the order of their ids, then keys in their own
+//! order, and last the rows that say where a run stands. So nobody waits for one who waits for him. A claim locks the
+//! other way round, and may, for it waits for nobody: it passes over what is locked.
 
 mod batch;
 mod claim;

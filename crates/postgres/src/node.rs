@@ -1,6 +1,7 @@
 //! Processes that run an engine: joining, living, dying.
 
 use tokio_postgres::Row;
+use uuid::Uuid;
 use windlass_core::NodeId;
 use windlass_store::{Death, Heartbeat, InboxRow, Joined, NewNode, NodeRow, Swept, host_name};
 
@@ -26,11 +27,11 @@ const INBOX: &str = "\
     WHERE r.node = $1 AND NOT EXISTS (\
         SELECT FROM {s}.ended AS e WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation) \
     ORDER BY i.seq";
-/// Runs that a node has, whatever it is.
+/// Runs that some nodes have, locked in the order of ids over all of them.
 const RELEASE: &str = "\
     WITH mine AS MATERIALIZED (\
         SELECT r.id FROM {s}.run AS r \
-        WHERE r.id IN (SELECT unnest(h.runs) FROM {s}.holding AS h WHERE h.node = $1) AND r.node = $1 \
+        WHERE r.id IN (SELECT unnest(h.runs) FROM {s}.holding AS h WHERE h.node = ANY($1)) AND r.node = ANY($1) \
           AND NOT EXISTS (SELECT FROM {s}.ended AS e \
               WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation) \
         ORDER BY r.id LIMIT $2 FOR UPDATE), \
@@ -55,15 +56,15 @@ const HOLDERS: &str = "\
 /// Adds a node.
 pub(crate) async fn join(session: &Session, new: &NewNode) -> Result<Joined, Fault> {
     let id = column::node(new.id);
-    if session.one(EXISTS, &[&id]).await?.try_get(0)? {
-        let renew = async |now| {
-            session.execute(RENEW, &[&id]).await?;
-            Ok(Joined { now, fenced: Vec::new() })
-        };
-        return session.transact(Some(new.id), renew).await;
-    }
     let add = async |now| {
+        // A repeat waits for the first sending, which may still be under way.
+        exclude(session, new.id).await?;
         let mut fenced = Vec::new();
+        if session.one(EXISTS, &[&id]).await?.try_get(0)? {
+            session.check(new.id).await?;
+            session.execute(RENEW, &[&id]).await?;
+            return Ok(Joined { now, fenced });
+        }
         if let Some(name) = &new.name {
             // Two that join under one name at once take turns.
             session.execute(EXCLUDE, &[&session.lock_of(name.as_bytes())]).await?;
@@ -101,14 +102,16 @@ pub(crate) async fn heartbeat(session: &Session, node: NodeId, running: u32) -> 
 pub(crate) async fn leave(session: &Session, node: NodeId) -> Result<u64, Fault> {
     let leave = async |_| {
         let id = column::node(node);
-        // Its own batches that are still under way come first, or fail.
+        // Its own batches that are still under way come first, or fail. The lock is not shared before: two that leave
+        // at once would wait for each other.
         exclude(session, node).await?;
-        let released = session.execute(RELEASE, &[&id, &i64::MAX, &0_i32]).await?;
+        session.check(node).await?;
+        let released = session.execute(RELEASE, &[&vec![id], &i64::MAX, &0_i32]).await?;
         session.execute(FORGET, &[&id]).await?;
         session.execute(REMOVE, &[&id]).await?;
         Ok(released)
     };
-    session.transact(Some(node), leave).await
+    session.transact(None, leave).await
 }
 
 /// Declares a node dead if there is reason to.
@@ -119,34 +122,56 @@ pub(crate) async fn declare_dead(
     why: Death,
 ) -> Result<bool, Fault> {
     let declare = async |_| {
-        exclude(session, condemned).await?;
-        let id = column::node(condemned);
-        let rows = session.query(JUDGE, &[&id]).await?;
-        let Some(row) = rows.first() else { return Ok(true) };
-        let (dead, stale): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
-        // Another machine's process cannot be proven to be gone.
-        if dead || why == Death::Gone || !stale {
+        // One that lives is left alone: nothing of it is held up, and nobody takes it for frozen.
+        if let Some(dead) = is_settled(session, condemned, why).await? {
             return Ok(dead);
         }
-        session.execute(CONDEMN, &[&id]).await?;
+        exclude(session, condemned).await?;
+        if let Some(dead) = is_settled(session, condemned, why).await? {
+            return Ok(dead);
+        }
+        session.execute(CONDEMN, &[&column::node(condemned)]).await?;
         Ok(true)
     };
     session.transact(Some(judge), declare).await
 }
 
-/// Whether somebody holds what stands for this node's life for longer than a transaction takes: ends it.
+/// Whether a node is dead, if there is nothing to declare.
+async fn is_settled(session: &Session, node: NodeId, why: Death) -> Result<Option<bool>, Fault> {
+    let rows = session.query(JUDGE, &[&column::node(node)]).await?;
+    let Some(row) = rows.first() else { return Ok(Some(true)) };
+    let (dead, stale): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
+    // Another machine's process cannot be proven to be gone.
+    let is_settled = dead || !stale || why == Death::Gone;
+    Ok(is_settled.then_some(dead))
+}
+
+/// Ends whoever holds what stands for this node's life for longer than a transaction takes.
 pub(crate) async fn evict(session: &Session, condemned: NodeId) -> Result<usize, Fault> {
     Ok(session.query(HOLDERS, &[&session.lock_of(condemned.as_bytes())]).await?.len())
+}
+
+/// Does the same to the living nodes whose name a new one has.
+pub(crate) async fn evict_namesakes(session: &Session, new: &NewNode) -> Result<usize, Fault> {
+    let mut ended = 0;
+    for row in session.query(NAMESAKES, &[&new.name]).await? {
+        let namesake = column::node_id(&row, 0)?;
+        if namesake != new.id {
+            ended += evict(session, namesake).await?;
+        }
+    }
+    Ok(ended)
 }
 
 /// Makes runs of dead nodes ready, and removes the nodes of which nothing is left.
 pub(crate) async fn sweep(session: &Session, judge: NodeId, limit: usize) -> Result<Swept, Fault> {
     let sweep = async |_| {
-        let mut swept = Swept { released: 0, more: false };
-        for row in session.query(DEAD, &[]).await? {
-            let id = column::node(column::node_id(&row, 0)?);
-            let room = i64::try_from(limit - swept.released).unwrap_or(i64::MAX);
-            swept.released += session.execute(RELEASE, &[&id, &room, &1_i32]).await? as usize;
+        let dead = session.query(DEAD, &[]).await?;
+        let dead = dead.iter().map(|row| row.try_get(0)).collect::<Result<Vec<Uuid>, _>>()?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let released = session.execute(RELEASE, &[&dead, &limit, &1_i32]).await?;
+        let mut swept = Swept { released: usize::try_from(released).unwrap_or(usize::MAX), more: false };
+        for id in dead {
             if session.one(HELD, &[&id]).await?.try_get(0)? {
                 swept.more = true;
                 continue;

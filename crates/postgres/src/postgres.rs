@@ -144,8 +144,7 @@ impl Postgres {
             let work = async {
                 let session = Arc::new(shared.pool.lend().await?);
                 let done = work(Arc::clone(&shared), Arc::clone(&session)).await;
-                // After a failure a connection is used again only if the server itself said what failed.
-                let is_sound = !matches!(&done, Err(Fault::Sql(error)) if error.code().is_none());
+                let is_sound = done.as_ref().map_or_else(Fault::leaves_connection, |_| true);
                 if let Some(session) = Arc::into_inner(session).filter(|_| is_sound) {
                     session.give_back();
                 }
@@ -176,7 +175,22 @@ impl Store for Postgres {
     }
 
     fn join(&self, new: NewNode) -> Answer<'_, Joined> {
-        self.ask(async move |_, session| node::join(&session, &new).await)
+        self.ask(async move |shared, session| {
+            let mut joined = node::join(&session, &new).await;
+            if let (Err(fault), Some(name)) = (&joined, &new.name)
+                && fault.is_lock()
+            {
+                let ended = node::evict_namesakes(&session, &new).await?;
+                tracing::warn!(
+                    place = shared.place,
+                    name,
+                    connections = ended,
+                    "a node of the same name is frozen in a transaction; its connections were ended"
+                );
+                joined = node::join(&session, &new).await;
+            }
+            joined
+        })
     }
 
     fn heartbeat(&self, node: NodeId, running: u32) -> Answer<'_, Heartbeat> {
@@ -241,7 +255,7 @@ impl Store for Postgres {
             let taken = claim::claim(&session, &request).await?;
             let mut tally = shared.tally.lock();
             for (run, row) in taken.rows {
-                tally.add(row, [RunId::from_bytes(run.into_bytes())]);
+                tally.add(row, [(RunId::from_bytes(run.into_bytes()), request.claim)]);
             }
             Ok(taken.claimed)
         })

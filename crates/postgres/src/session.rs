@@ -102,6 +102,12 @@ impl Session {
         Ok(self.client.batch_execute(COMMIT).await?)
     }
 
+    /// Fails if a node was declared dead or is not known. Whoever asks holds the lock that stands for its life.
+    pub(crate) async fn check(&self, node: NodeId) -> Result<(), Fault> {
+        self.execute(FENCE, &[&column::node(node)]).await?;
+        Ok(())
+    }
+
     /// Does something in a transaction in which this node acts, if there is one. What fails leaves nothing.
     pub(crate) async fn transact<T>(
         &self,

@@ -34,8 +34,9 @@ const PARK: &str = "\
     INSERT INTO {s}.waiting (run, workflow, state, until, topics, reason, blocked_by) \
     SELECT id, workflow, $2, $3, $4, $5, $6 FROM {s}.run WHERE id = $1";
 const HAS_TOPIC: &str = "SELECT EXISTS (SELECT FROM {s}.inbox WHERE run = $1 AND topic = ANY($2))";
+/// What came while a run ended lies in an inbox that is gone.
 const IS_KNOWN: &str = "\
-    SELECT EXISTS (SELECT FROM {s}.inbox WHERE run = $1 AND topic = $2 AND key = $3) \
+    SELECT $4 AND EXISTS (SELECT FROM {s}.inbox WHERE run = $1 AND topic = $2 AND key = $3) \
         OR EXISTS (SELECT FROM {s}.delivered WHERE run = $1 AND topic = $2 AND key = $3)";
 const SEND: &str = "INSERT INTO {s}.inbox (run, topic, key, body, at) VALUES ($1, $2, $3, $4, {s}.clock())";
 const WAKE: &str = "DELETE FROM {s}.waiting WHERE run = $1 AND topics @> ARRAY[$2::text]";
@@ -74,7 +75,7 @@ impl From<Refusal> for Stop {
 #[derive(Default)]
 pub(crate) struct Changes {
     pub(crate) begun: Vec<Begun>,
-    pub(crate) gone: Vec<RunId>,
+    pub(crate) gone: Vec<(RunId, ClaimId)>,
     /// Whether something happened that others may wait for.
     pub(crate) stirred: bool,
 }
@@ -137,7 +138,10 @@ impl Single<'_> {
         let outcome = batch.write(session, self.node, Frame::Begun).await?;
         match outcome.standings.first() {
             Some(Standing::Held) => {}
-            Some(Standing::Said(at)) => return Ok(Written::Done { at: *at }),
+            Some(Standing::Said(at)) => {
+                self.changes.gone.push((run, claim));
+                return Ok(Written::Done { at: *at });
+            }
             Some(Standing::NotYours) | None => return Err(Refusal::NotYours.into()),
         }
         match act {
@@ -151,15 +155,16 @@ impl Single<'_> {
                 if !consumed.is_empty() {
                     session.execute(CONSUME, &[&id, consumed]).await?;
                 }
+                self.changes.gone.push((run, claim));
                 self.park(run, wait).await?;
             }
             Act::Release { .. } => {
                 session.execute(LET_GO, &[&id]).await?;
                 self.make_ready(run).await?;
-                self.changes.gone.push(run);
+                self.changes.gone.push((run, claim));
             }
             Act::End { .. } => {
-                self.changes.gone.push(run);
+                self.changes.gone.push((run, claim));
                 self.changes.stirred = true;
             }
             _ => {}
@@ -169,7 +174,6 @@ impl Single<'_> {
 
     async fn park(&mut self, run: RunId, wait: &Wait) -> Result<(), Fault> {
         let (session, id) = (self.session, column::run(run));
-        self.changes.gone.push(run);
         session.execute(LET_GO, &[&id]).await?;
         // Whoever sends to the run waits for the lock on it, so nothing comes in between.
         let wakes = session.one(HAS_TOPIC, &[&id, &wait.topics]).await?.try_get(0)?;
@@ -200,7 +204,7 @@ impl Single<'_> {
         if let Some(fact) = outcome.keys.first().filter(|_| outcome.begun.is_empty()) {
             return Ok(fact.judge(run, new)?);
         }
-        let owned = outcome.begun.first().is_some_and(|begun| begun.row.is_some());
+        let owned = outcome.begun.first().is_some_and(|begun| begun.held.is_some());
         self.changes.begun.append(&mut outcome.begun);
         self.changes.stirred |= !owned;
         Ok(Written::Started { at: self.now, owned })
@@ -209,10 +213,12 @@ impl Single<'_> {
     async fn send(&mut self, run: RunId, message: &NewMessage) -> Result<(), Stop> {
         let (session, id) = (self.session, column::run(run));
         let found = self.read(run).await?;
-        if let Some(key) = &message.key
-            && session.one(IS_KNOWN, &[&id, &message.topic, key]).await?.try_get(0).map_err(Fault::from)?
-        {
-            return Ok(());
+        if let Some(key) = &message.key {
+            let has_inbox = found.ended.is_none();
+            let known = session.one(IS_KNOWN, &[&id, &message.topic, key, &has_inbox]).await?;
+            if known.try_get(0).map_err(Fault::from)? {
+                return Ok(());
+            }
         }
         found.refuse_ended()?;
         session.execute(SEND, &[&id, &message.topic, &message.key, &&*message.body]).await?;

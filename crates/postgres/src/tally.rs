@@ -2,19 +2,23 @@
 
 use std::collections::HashMap;
 
-use windlass_core::RunId;
+use windlass_core::{ClaimId, RunId};
+
+/// A run as it is held. The same run may be held again before it is known here that it was given up: answers overtake
+/// each other.
+type Holding = (RunId, ClaimId);
 
 /// Which runs came with which row. It decides nothing: it only knows when a row lists no held run any more.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    rows: HashMap<RunId, i64>,
+    rows: HashMap<Holding, i64>,
     left: HashMap<i64, usize>,
     empty: Vec<i64>,
 }
 
 impl Tally {
     /// Notes the runs of a row.
-    pub(crate) fn add(&mut self, row: i64, runs: impl IntoIterator<Item = RunId>) {
+    pub(crate) fn add(&mut self, row: i64, runs: impl IntoIterator<Item = Holding>) {
         for run in runs {
             *self.left.entry(row).or_default() += 1;
             if let Some(before) = self.rows.insert(run, row) {
@@ -24,7 +28,7 @@ impl Tally {
     }
 
     /// Notes that a run has gone.
-    pub(crate) fn remove(&mut self, run: RunId) {
+    pub(crate) fn remove(&mut self, run: Holding) {
         if let Some(row) = self.rows.remove(&run) {
             self.lose(row);
         }

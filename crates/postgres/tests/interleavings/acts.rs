@@ -1,0 +1,141 @@
+//! Who is there, and the acts that they bring.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
+use windlass_store::{
+    Act, Claim, DefinitionId, DefinitionRow, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewNode,
+    NewRun, Owner, StepRow, Unit, Wait,
+};
+
+use crate::ask::Ask;
+
+pub const STALE: Duration = Duration::from_secs(30);
+pub const ONE: NodeId = NodeId::from_bytes([1; 16]);
+pub const TWO: NodeId = NodeId::from_bytes([2; 16]);
+pub const THREE: NodeId = NodeId::from_bytes([3; 16]);
+/// Runs by age.
+pub const FIRST: RunId = RunId::from_bytes([1; 16]);
+pub const SECOND: RunId = RunId::from_bytes([2; 16]);
+pub const NEW: RunId = RunId::from_bytes([8; 16]);
+pub const NEWER: RunId = RunId::from_bytes([9; 16]);
+pub const LATER: [RunId; 5] = [
+    RunId::from_bytes([10; 16]),
+    RunId::from_bytes([11; 16]),
+    RunId::from_bytes([12; 16]),
+    RunId::from_bytes([13; 16]),
+    RunId::from_bytes([14; 16]),
+];
+pub const V1: DefinitionId = DefinitionId(1);
+pub const V2: DefinitionId = DefinitionId(2);
+/// The claim under which a run is held.
+pub const HELD: ClaimId = ClaimId(1);
+
+pub fn claim_of(node: NodeId, claim: u64) -> Ask {
+    Ask::Claim(Claim {
+        node,
+        claim: ClaimId(claim),
+        room: 1000,
+        queues: vec![("default".into(), 1000)],
+        workflows: vec![(etl(), V1)],
+        bytes: usize::MAX,
+        free_own: false,
+    })
+}
+
+pub fn node_of(id: NodeId) -> NewNode {
+    NewNode { id, name: None, version: "1.0".into(), queues: vec!["default".into()], stale_after: STALE }
+}
+
+pub fn definition(version: &str) -> DefinitionRow {
+    DefinitionRow { workflow: etl(), version: version.into(), body: bytes("{}") }
+}
+
+pub fn new_run() -> NewRun {
+    NewRun {
+        workflow: etl(),
+        queue: "default".into(),
+        priority: 5,
+        delay: None,
+        timeout: None,
+        input: bytes("{}"),
+        context: None,
+        key: None,
+        tags: Vec::new(),
+        forked_from: None,
+        trace: None,
+        steps: Vec::new(),
+        owner: None,
+    }
+}
+
+pub fn start(new: NewRun) -> Act {
+    Act::Start(Box::new(new))
+}
+
+pub fn owned(claim: u64) -> Act {
+    start(NewRun { owner: Some(Owner { claim: ClaimId(claim), definition: V1 }), ..new_run() })
+}
+
+pub fn keyed(key: &str, digest: u8) -> Act {
+    let (life, conflict) = (KeyLife::Kept, KeyConflict::Refuse);
+    start(NewRun { key: Some(NewKey { key: key.into(), digest: [digest; 16], life, conflict }), ..new_run() })
+}
+
+pub fn message(topic: &str, key: Option<&str>) -> Act {
+    Act::Send(NewMessage { topic: topic.into(), body: bytes(topic), key: key.map(Into::into) })
+}
+
+pub fn record(consumed: Vec<i64>) -> Act {
+    Act::Record { claim: HELD, steps: vec![step("extract")], consumed }
+}
+
+pub fn park(claim: ClaimId, consumed: Vec<i64>, wait: Wait) -> Act {
+    Act::Park { claim, steps: vec![step("park")], consumed, wait }
+}
+
+pub fn end() -> Act {
+    let end = NewEnd { state: RunState::Completed, output: Some(bytes("42")), failure: None };
+    Act::End { claim: HELD, steps: vec![step("last")], end }
+}
+
+pub fn end_idle(only: Idle) -> Act {
+    Act::EndIdle { only, end: NewEnd { state: RunState::Cancelled, output: None, failure: None } }
+}
+
+pub fn wait_for(topic: &str) -> Wait {
+    Wait {
+        state: RunState::Suspended,
+        until: None,
+        topics: vec![topic.into()],
+        reason: None,
+        blocked_by: None,
+    }
+}
+
+pub fn step(name: &str) -> StepRow {
+    StepRow {
+        generation: 1,
+        name: name.into(),
+        attempt: 1,
+        epoch: 0,
+        kind: StepKind::Completed,
+        started_at: Time(1),
+        ended_at: Time(2),
+        output: Some(bytes(name)),
+        detail: None,
+    }
+}
+
+pub fn units(acts: Vec<(RunId, Act)>) -> Arc<Vec<Unit>> {
+    Arc::new(acts.into_iter().map(|(run, act)| Unit { run, act }).collect())
+}
+
+pub fn etl() -> Arc<str> {
+    "etl".into()
+}
+
+pub fn bytes(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}

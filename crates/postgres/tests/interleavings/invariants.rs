@@ -1,0 +1,51 @@
+//! What is true of the tables at all times.
+
+use crate::database::Database;
+
+/// What must never be found, and how to look for it.
+const NEVER: [(&str, &str); 9] = [
+    (
+        "a run that is in no place",
+        "SELECT id FROM places WHERE NOT ended AND NOT waits AND NOT held AND NOT ready",
+    ),
+    ("a ready run that has ended", "SELECT id FROM places WHERE ended AND ready"),
+    ("a ready run that is held", "SELECT id FROM places WHERE held AND ready"),
+    ("a run that waits and has ended", "SELECT id FROM places WHERE ended AND waits"),
+    ("a run that waits and is held", "SELECT id FROM places WHERE held AND waits"),
+    ("a run that waits and is ready", "SELECT id FROM places WHERE ready AND waits"),
+    (
+        "a run that waits for what lies in its inbox",
+        "SELECT w.run FROM {s}.waiting AS w JOIN {s}.inbox AS i ON i.run = w.run WHERE i.topic = ANY(w.topics)",
+    ),
+    (
+        "an end of a generation that has not come, or none of one that is over",
+        "SELECT r.id FROM {s}.run AS r WHERE (SELECT count(*) FROM {s}.ended AS e WHERE e.run = r.id) \
+         <> r.generation - 1 + (SELECT count(*) FROM {s}.ended AS e WHERE e.run = r.id AND e.generation = r.generation)",
+    ),
+    (
+        "a held run that its node would not find",
+        "SELECT p.id FROM places AS p WHERE held AND NOT EXISTS (SELECT FROM {s}.holding AS h \
+         WHERE h.node = p.node AND p.id = ANY(h.runs) AND p.claim = ANY(h.claims))",
+    ),
+];
+
+const PLACES: &str = "\
+    WITH mark AS (SELECT r.*, EXISTS (SELECT FROM {s}.ended AS e WHERE e.run = r.id AND e.generation = r.generation) \
+        AS ended FROM {s}.run AS r), \
+    places AS (SELECT m.*, NOT m.ended AND m.node IS NOT NULL AS held, \
+        EXISTS (SELECT FROM {s}.waiting AS w WHERE w.run = m.id) AS waits, \
+        EXISTS (SELECT FROM {s}.ready AS a WHERE a.run = m.id) AS ready FROM mark AS m)";
+
+/// Looks for what must not be.
+pub async fn check(database: &Database) -> Result<(), String> {
+    let looks: Vec<_> = NEVER
+        .iter()
+        .map(|(what, how)| format!("SELECT '{what}' AS what, x.*::text FROM ({how}) AS x"))
+        .collect();
+    let sql = format!("{PLACES} {}", looks.join(" UNION ALL ")).replace("{s}", &database.schema);
+    let found = database.client.query(&sql, &[]).await.unwrap();
+    match found.first() {
+        Some(row) => Err(format!("{}: {}", row.get::<_, String>(0), row.get::<_, String>(1))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,66 @@
+//! Operations that meet in the middle: whatever two do to one run or one node at once, it comes out as if one had come
+//! after the other.
+//!
+//! One of the two reaches the server through a [proxy](proxy) that can stop it before each of its statements. There it
+//! waits, with all the locks it has, until the other is done or waits for it.
+
+mod acts;
+mod ask;
+#[path = "../common/mod.rs"]
+mod common;
+mod database;
+mod fence;
+mod holding;
+mod invariants;
+mod proxy;
+mod round;
+mod world;
+
+use round::Round;
+use world::World;
+
+/// Lets every pair of operations of a situation meet at every statement.
+async fn meet_all(world: World) {
+    let (met, breaches) = Round::of(world).await.meet_all().await;
+    assert!(breaches.is_empty(), "{} of {met}:\n{}", breaches.len(), breaches.join("\n\n"));
+}
+
+#[tokio::test]
+async fn whatever_meets_over_a_held_run_takes_turns() {
+    meet_all(World::Held).await;
+}
+
+#[tokio::test]
+async fn whatever_meets_over_a_silent_node_takes_turns() {
+    meet_all(World::Stale).await;
+}
+
+#[tokio::test]
+async fn whatever_meets_over_a_dead_node_takes_turns() {
+    meet_all(World::Dead).await;
+}
+
+#[tokio::test]
+async fn whatever_meets_over_a_ready_run_takes_turns() {
+    meet_all(World::Ready).await;
+}
+
+#[tokio::test]
+async fn whatever_meets_over_a_due_run_takes_turns() {
+    meet_all(World::Due).await;
+}
+
+#[tokio::test]
+async fn whatever_meets_over_a_blocked_run_takes_turns() {
+    meet_all(World::Blocked).await;
+}
+
+#[tokio::test]
+async fn whatever_meets_over_an_ended_run_takes_turns() {
+    meet_all(World::Ended).await;
+}
+
+#[tokio::test]
+async fn whatever_begins_at_once_takes_turns() {
+    meet_all(World::Empty).await;
+}

@@ -1,0 +1,324 @@
+//! The situations in which operations meet, and which of them may meet there.
+
+use std::time::Duration;
+
+use windlass_core::{ClaimId, NodeId, RunId, RunState, Time};
+use windlass_store::{Act, Claim, Idle, Memory, NewNode, NewRun, Store, Wait, conformance::TestClock};
+
+use crate::{
+    acts::{
+        FIRST, HELD, LATER, NEW, NEWER, ONE, SECOND, STALE, THREE, TWO, V1, V2, bytes, claim_of, definition,
+        end, end_idle, etl, keyed, message, new_run, node_of, owned, park, record, start, wait_for,
+    },
+    ask::Ask,
+    database::Database,
+};
+
+/// An operation that may meet others in a situation.
+#[derive(Clone)]
+pub struct Part {
+    pub name: &'static str,
+    pub ask: Ask,
+    /// What the holder of a run writes goes through one lane, so it meets nothing of its own but its own repeat.
+    pub is_holders: bool,
+}
+
+/// A situation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum World {
+    /// A node holds a run with a message in its inbox, and another node is there.
+    Held,
+    /// The same, and the holder was silent for too long.
+    Stale,
+    /// Two nodes are dead, and each held a run.
+    Dead,
+    /// A run is ready, and nobody has held it.
+    Ready,
+    /// A run waits for a topic, and its time has come.
+    Due,
+    /// Two runs are blocked, by another version than the one they are recorded under.
+    Blocked,
+    /// A run has ended.
+    Ended,
+    /// There are no runs yet.
+    Empty,
+}
+
+/// What a situation is made on.
+pub enum Stage<'s> {
+    Model(&'s Memory, &'s TestClock),
+    Tables(&'s Database),
+}
+
+impl Stage<'_> {
+    fn store(&self) -> &dyn Store {
+        match self {
+            Self::Model(store, _) => *store,
+            Self::Tables(database) => &*database.free,
+        }
+    }
+
+    async fn set_clock(&self, now: Time) {
+        match self {
+            Self::Model(_, clock) => clock.advance(now.since(clock.now())),
+            Self::Tables(database) => database.set_clock(now).await,
+        }
+    }
+}
+
+impl World {
+    /// Makes the situation on an empty store, and answers what may happen in it.
+    pub async fn make(self, stage: &Stage<'_>) -> Vec<Part> {
+        let store = stage.store();
+        stage.set_clock(TestClock::START).await;
+        for version in ["1", "2"] {
+            store.define(definition(version)).await.unwrap();
+        }
+        for node in [ONE, TWO, THREE] {
+            store.join(node_of(node)).await.unwrap();
+        }
+        let later = TestClock::START + STALE + Duration::from_secs(1);
+        match self {
+            Self::Empty => empty(),
+            Self::Ready => {
+                put(stage, Ask::commit(None, vec![(FIRST, start(new_run()))])).await;
+                ready()
+            }
+            Self::Held => {
+                bystander(stage).await;
+                held(hold(stage, ONE, FIRST, HELD).await)
+            }
+            Self::Stale => {
+                bystander(stage).await;
+                let message = hold(stage, ONE, FIRST, HELD).await;
+                stage.set_clock(later).await;
+                for node in [TWO, THREE] {
+                    put(stage, Ask::Heartbeat(node)).await;
+                }
+                stale(message)
+            }
+            Self::Dead => {
+                hold(stage, ONE, SECOND, HELD).await;
+                hold(stage, TWO, FIRST, ClaimId(2)).await;
+                stage.set_clock(later).await;
+                put(stage, Ask::Heartbeat(THREE)).await;
+                for node in [ONE, TWO] {
+                    put(stage, Ask::DeclareDead(THREE, node)).await;
+                }
+                put(stage, Ask::Join(node_of(NodeId::from_bytes([4; 16])))).await;
+                dead()
+            }
+            Self::Due => {
+                let message = hold(stage, ONE, FIRST, HELD).await;
+                let wait = Wait { until: Some(TestClock::START + STALE), ..wait_for("go") };
+                put(stage, Ask::commit(ONE, vec![(FIRST, park(HELD, vec![message], wait))])).await;
+                stage.set_clock(later).await;
+                due()
+            }
+            Self::Blocked => {
+                for (run, claim) in [(FIRST, HELD), (SECOND, ClaimId(2))] {
+                    hold(stage, ONE, run, claim).await;
+                    let wait = Wait { state: RunState::Blocked, blocked_by: Some(V2), ..wait_for("cancel") };
+                    put(stage, Ask::commit(ONE, vec![(run, park(claim, vec![], wait))])).await;
+                }
+                blocked()
+            }
+            Self::Ended => {
+                let message = hold(stage, ONE, FIRST, HELD).await;
+                let taken_in = Act::Record { claim: HELD, steps: vec![], consumed: vec![message] };
+                put(stage, Ask::commit(ONE, vec![(FIRST, taken_in)])).await;
+                put(stage, Ask::commit(ONE, vec![(FIRST, end())])).await;
+                ended()
+            }
+        }
+    }
+}
+
+fn held(message: i64) -> Vec<Part> {
+    let mut parts = holders(message);
+    parts.extend(strangers());
+    parts.extend([
+        others("claim", claim_of(TWO, 7)),
+        others("heartbeat", Ask::Heartbeat(ONE)),
+        others("leave", Ask::Leave(ONE)),
+        others("declare_dead", Ask::DeclareDead(TWO, ONE)),
+        others("sweep", Ask::Sweep(TWO)),
+    ]);
+    parts
+}
+
+fn stale(message: i64) -> Vec<Part> {
+    let mut parts = holders(message);
+    // The others are fenced as these are.
+    parts.retain(|part| matches!(part.name, "record" | "end" | "park for a topic" | "release"));
+    parts.extend([
+        others("declare_dead", Ask::DeclareDead(TWO, ONE)),
+        others("declare_dead by another", Ask::DeclareDead(THREE, ONE)),
+        others("heartbeat", Ask::Heartbeat(ONE)),
+        others("leave", Ask::Leave(ONE)),
+        others("claim of the holder", claim_of(ONE, 8)),
+        others("start owned", Ask::commit(ONE, vec![(NEW, owned(9))])),
+        others("sweep", Ask::Sweep(TWO)),
+        others("unblock", Ask::Unblock(ONE, vec![(etl(), V1)])),
+    ]);
+    parts
+}
+
+fn dead() -> Vec<Part> {
+    let send = |topic: &str| vec![(FIRST, message(topic, None)), (SECOND, message(topic, None))];
+    vec![
+        others("sweep", Ask::Sweep(THREE)),
+        others("sweep by another", Ask::Sweep(NodeId::from_bytes([4; 16]))),
+        others("send to both", Ask::commit(None, send("go"))),
+        others(
+            "end_idle",
+            Ask::commit(None, vec![(FIRST, end_idle(Idle::Any)), (SECOND, end_idle(Idle::Any))]),
+        ),
+        others("end", Ask::commit(ONE, vec![(SECOND, end())])),
+        others("release", Ask::commit(ONE, vec![(SECOND, Act::Release { claim: HELD })])),
+        others("claim", claim_of(THREE, 7)),
+        others("heartbeat", Ask::Heartbeat(ONE)),
+        others("heartbeat of another", Ask::Heartbeat(THREE)),
+        others("leave", Ask::Leave(ONE)),
+        others("declare_dead", Ask::DeclareDead(THREE, ONE)),
+        others("join again", Ask::Join(node_of(ONE))),
+    ]
+}
+
+fn ready() -> Vec<Part> {
+    let mut parts = strangers();
+    parts.extend([
+        others("end_idle never claimed", Ask::commit(None, vec![(FIRST, end_idle(Idle::NeverClaimed))])),
+        others("claim", claim_of(ONE, 7)),
+        others("claim by another", claim_of(TWO, 8)),
+        others("start", Ask::commit(None, vec![(NEW, start(new_run()))])),
+        others("start owned", Ask::commit(ONE, vec![(NEW, owned(9))])),
+        others("start with a key", Ask::commit(TWO, vec![(NEWER, keyed("k", 1))])),
+        others(
+            "start beside a repeated one",
+            Ask::commit(None, vec![(FIRST, start(new_run())), (NEW, start(new_run()))]),
+        ),
+    ]);
+    parts
+}
+
+fn due() -> Vec<Part> {
+    let mut parts = strangers();
+    parts.extend([
+        others("claim", claim_of(ONE, 7)),
+        others("claim by another", claim_of(TWO, 8)),
+        others("unblock", Ask::Unblock(TWO, vec![(etl(), V2)])),
+        others("start owned", Ask::commit(ONE, vec![(NEW, owned(9))])),
+        others("repeated park", Ask::commit(ONE, vec![(FIRST, park(HELD, vec![], wait_for("go")))])),
+    ]);
+    parts
+}
+
+fn blocked() -> Vec<Part> {
+    let free = |node, claim| match claim_of(node, claim) {
+        Ask::Claim(claim) => Ask::Claim(Claim { free_own: true, ..claim }),
+        ask => ask,
+    };
+    let both = |act: Act| Ask::commit(None, vec![(SECOND, act.clone()), (FIRST, act)]);
+    vec![
+        others("unblock", Ask::Unblock(ONE, vec![(etl(), V1)])),
+        others("unblock by another", Ask::Unblock(TWO, vec![(etl(), V1)])),
+        others("claim", claim_of(ONE, 7)),
+        others("claim that frees", free(ONE, 8)),
+        others("claim that frees, by another", free(TWO, 9)),
+        others("send to both", both(message("cancel", None))),
+        others("end_idle of both", both(end_idle(Idle::Any))),
+        others("send", Ask::commit(None, vec![(FIRST, message("cancel", Some("k")))])),
+    ]
+}
+
+fn ended() -> Vec<Part> {
+    let mut parts = strangers();
+    parts.extend([
+        others("end again", Ask::commit(ONE, vec![(FIRST, end())])),
+        others("record again", Ask::commit(ONE, vec![(FIRST, record(vec![]))])),
+        others("send what was taken in", Ask::commit(None, vec![(FIRST, message("news", Some("paper")))])),
+        others("claim", claim_of(ONE, 7)),
+        others("claim by another", claim_of(TWO, 8)),
+        others("leave", Ask::Leave(ONE)),
+    ]);
+    parts
+}
+
+fn empty() -> Vec<Part> {
+    let two = |run, other, first, second| vec![(run, keyed(first, 1)), (other, keyed(second, 1))];
+    let named = |id| Ask::Join(NewNode { name: Some("web".into()), ..node_of(NodeId::from_bytes([id; 16])) });
+    vec![
+        others("start", Ask::commit(None, vec![(NEW, start(new_run()))])),
+        others("start owned", Ask::commit(ONE, vec![(NEW, owned(9))])),
+        others("start owned by another", Ask::commit(TWO, vec![(NEWER, owned(10))])),
+        others("start with a key", Ask::commit(ONE, vec![(LATER[3], keyed("k", 1))])),
+        others("start with the same key", Ask::commit(None, vec![(LATER[4], keyed("k", 1))])),
+        others("start with the key of another input", Ask::commit(TWO, vec![(LATER[0], keyed("k", 2))])),
+        others("start with two keys", Ask::commit(None, two(LATER[1], LATER[2], "k", "l"))),
+        others("start with two keys the other way", Ask::commit(None, two(FIRST, SECOND, "l", "k"))),
+        others("claim", claim_of(ONE, 7)),
+        others("join", Ask::Join(node_of(NodeId::from_bytes([5; 16])))),
+        others("join under a name", named(5)),
+        others("another joins under that name", named(6)),
+        others("leave", Ask::Leave(ONE)),
+        others("define", Ask::Define(definition("3"))),
+    ]
+}
+
+/// What the holder may write.
+fn holders(message: i64) -> Vec<Part> {
+    let soon = Wait { until: Some(TestClock::START + Duration::from_secs(3600)), ..wait_for("never") };
+    let acts = [
+        ("record", record(vec![])),
+        ("record and take in", record(vec![message])),
+        ("save", Act::Save { claim: HELD, step: "load".into(), value: bytes("half") }),
+        ("end", end()),
+        ("park for a time", park(HELD, vec![message], soon)),
+        ("park for a topic", park(HELD, vec![message], wait_for("go"))),
+        ("park for what is there", park(HELD, vec![], wait_for("news"))),
+        ("release", Act::Release { claim: HELD }),
+    ];
+    let again = start(new_run());
+    let beside = Ask::commit(ONE, vec![(FIRST, record(vec![])), (FIRST, end()), (SECOND, again)]);
+    let parts =
+        acts.map(|(name, act)| Part { name, ask: Ask::commit(ONE, vec![(FIRST, act)]), is_holders: true });
+    let mut parts = Vec::from(parts);
+    parts.push(Part { name: "end beside a repeated start", ask: beside, is_holders: true });
+    parts
+}
+
+/// What anybody may ask of a run.
+fn strangers() -> Vec<Part> {
+    vec![
+        others("send", Ask::commit(None, vec![(FIRST, message("go", None))])),
+        others("send with a key", Ask::commit(None, vec![(FIRST, message("go", Some("k")))])),
+        others("end_idle", Ask::commit(None, vec![(FIRST, end_idle(Idle::Any))])),
+        others("reopen", Ask::commit(None, vec![(FIRST, Act::Reopen { after: 1 })])),
+    ]
+}
+
+fn others(name: &'static str, ask: Ask) -> Part {
+    Part { name, ask, is_holders: false }
+}
+
+/// A run that was there before, and has ended.
+async fn bystander(stage: &Stage<'_>) {
+    put(stage, Ask::commit(None, vec![(SECOND, start(new_run()))])).await;
+    put(stage, Ask::commit(None, vec![(SECOND, end_idle(Idle::Any))])).await;
+}
+
+/// Has a node hold a fresh run that has a message. Answers the number of the message.
+async fn hold(stage: &Stage<'_>, node: NodeId, run: RunId, claim: ClaimId) -> i64 {
+    // The second is more urgent, so that a claim that gets one of two gets a known one.
+    let priority = if run == SECOND { 4 } else { 5 };
+    put(stage, Ask::commit(None, vec![(run, start(NewRun { priority, ..new_run() }))])).await;
+    put(stage, claim_of(node, claim.0)).await;
+    put(stage, Ask::commit(None, vec![(run, message("news", Some("paper")))])).await;
+    let image = stage.store().load(run).await.unwrap().unwrap();
+    image.inbox[0].seq
+}
+
+async fn put(stage: &Stage<'_>, ask: Ask) {
+    ask.put(stage.store()).await;
+}
