@@ -85,10 +85,12 @@ const TAKE: &str = "\
         FROM picked AS p WHERE r.id = p.run RETURNING r.id) \
     INSERT INTO {s}.holding (node, claims, runs) \
     SELECT $1, ARRAY[$2::bigint], array_agg(id) FROM took HAVING count(*) > 0";
+/// The limit keeps the planner from gathering all lines there are.
 const MORE: &str = "\
     SELECT EXISTS (\
         SELECT FROM unnest($1::text[]) AS q (queue) CROSS JOIN unnest($2::text[]) AS v (workflow) \
-        WHERE EXISTS (SELECT FROM {s}.ready AS a WHERE a.queue = q.queue AND a.workflow = v.workflow))";
+        CROSS JOIN LATERAL (\
+            SELECT FROM {s}.ready AS a WHERE a.queue = q.queue AND a.workflow = v.workflow LIMIT 1) AS head)";
 
 /// What a claim did, and what others may want to know of it.
 pub(crate) struct Taken {

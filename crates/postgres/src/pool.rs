@@ -14,6 +14,9 @@ const PLANS: &str = "\
     SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; \
     SET enable_mergejoin = off; SET enable_bitmapscan = off; SET jit = off";
 
+/// A process that is frozen in a transaction holds its fence no longer than this, and nobody waits for ever for a lock.
+const LIMITS: &str = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '10s'";
+
 /// The connections, made when they are needed. Used on the store's own runtime alone.
 pub(crate) struct Pool {
     config: Config,
@@ -59,6 +62,7 @@ impl Pool {
             }
         });
         client.batch_execute(PLANS).await?;
+        client.batch_execute(LIMITS).await?;
         Ok(Session::new(client, Arc::clone(&self.schema)))
     }
 }

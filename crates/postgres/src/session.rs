@@ -11,10 +11,8 @@ use windlass_core::{NodeId, Time};
 use crate::{column, error::Fault};
 
 /// Names its isolation, whatever the database's default is: what is read after a lock was taken must be what is there
-/// then. A process that is frozen in it holds its fence no longer than this.
-const BEGIN: &str = "\
-    BEGIN ISOLATION LEVEL READ COMMITTED; \
-    SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '10s'";
+/// then.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 const COMMIT: &str = "COMMIT";
 const ROLLBACK: &str = "ROLLBACK";
