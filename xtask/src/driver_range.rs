@@ -91,8 +91,8 @@ fn minor_of(version: &str) -> Option<u32> {
 }
 
 /// What cargo reads: the rest of the directory may be large, and is not copied.
-const COPIED: [&str; 8] =
-    ["Cargo.toml", "Cargo.lock", "README.md", "bench", "crates", "docs", "examples", "xtask"];
+const COPIED: [&str; 9] =
+    ["Cargo.toml", "Cargo.lock", "README.md", "bench", "cluster", "crates", "docs", "examples", "xtask"];
 
 /// Makes `copy` hold those files of the workspace and no others.
 fn mirror(workspace: &Workspace, copy: &Path) -> Result<(), String> {
