@@ -25,10 +25,15 @@ pub(crate) struct Claimer {
     unanswered: Option<ClaimId>,
 }
 
+/// How soon to look again for what somebody else was just moving: whoever that was may be dead.
+const AGAIN: Duration = Duration::from_millis(200);
+
 /// Why a claimer stops claiming for now.
 enum Drained {
     /// There is nothing more to take.
     Empty,
+    /// What is left was passed over.
+    Passed,
     /// There is no room.
     Full,
 }
@@ -51,11 +56,12 @@ impl Claimer {
             }
             let next = match self.drain(free_own).await {
                 Ok(Drained::Empty) => poll.min(node.hub.clock.instant(node.next_due())),
+                Ok(Drained::Passed) => poll.min(Instant::now() + AGAIN),
                 // Whatever is due has to wait for room, and whoever gives it back calls.
                 Ok(Drained::Full) => poll,
                 Err(error) => {
                     tracing::warn!(%error, "claiming failed; trying again");
-                    now + Duration::from_millis(200)
+                    now + AGAIN
                 }
             };
             tokio::select! {
@@ -80,8 +86,8 @@ impl Claimer {
                 return Ok(Drained::Full);
             }
             match self.claim(id, room, free_own).await {
-                Ok(more) if more => {}
-                Ok(_) => return Ok(Drained::Empty),
+                Ok(None) => {}
+                Ok(Some(drained)) => return Ok(drained),
                 Err(StoreError::Fenced) => {
                     node.hub.identity.lose(Some(id));
                     self.unanswered = None;
@@ -92,8 +98,13 @@ impl Claimer {
         }
     }
 
-    /// One claim. Answers whether there is more.
-    async fn claim(&mut self, id: NodeId, room: usize, free_own: bool) -> Result<bool, StoreError> {
+    /// One claim. Answers `None` when there is more to take.
+    async fn claim(
+        &mut self,
+        id: NodeId,
+        room: usize,
+        free_own: bool,
+    ) -> Result<Option<Drained>, StoreError> {
         let node = &self.node;
         let claim = self.unanswered.unwrap_or_else(ClaimId::new);
         self.unanswered = Some(claim);
@@ -131,7 +142,12 @@ impl Claimer {
                 }
             });
         }
-        Ok(more && taken > 0)
+        Ok(match (more, taken) {
+            (true, 1..) => None,
+            (true, 0) => Some(Drained::Passed),
+            (false, _) if next_due.is_some_and(|due| due <= now) => Some(Drained::Passed),
+            (false, _) => Some(Drained::Empty),
+        })
     }
 
     /// The workflows of this node with their versions, for waking blocked runs.

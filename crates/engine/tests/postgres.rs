@@ -59,6 +59,16 @@ async fn what_one_process_starts_another_runs_and_the_first_hears_of_its_end() -
     Ok(())
 }
 
+#[workflow]
+mod alone {
+    use super::*;
+
+    #[task]
+    pub async fn only(input: u32) -> Result<u32> {
+        Ok(input)
+    }
+}
+
 /// A connection of the application's own.
 async fn application(url: &str) -> tokio_postgres::Client {
     let server = url.split_once('?').unwrap().0;
@@ -186,5 +196,33 @@ async fn an_engine_whose_server_is_away_goes_on_when_it_is_back_and_stops_in_tim
     // What it could not do it says.
     engine.stop().await.ok();
     assert!(asked.elapsed() < grace + std::time::Duration::from_secs(10), "{:?}", asked.elapsed());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_claim_passed_over_because_somebody_held_it_is_looked_at_again_soon() -> Result<()> {
+    let url = url();
+    let client = Client::connect(url.as_str()).await?;
+    let run = client.start(chain::workflow(), 1).await?;
+    let application = application(&url).await;
+    let hold = format!("BEGIN; SELECT FROM {}.ready FOR UPDATE", schema(&url));
+    application.batch_execute(&hold).await.unwrap();
+    let free = client.start(alone::workflow(), 1).await?;
+    let hour = std::time::Duration::from_secs(3600);
+    let engine = Engine::open(url.as_str())
+        .workflow(chain::workflow())
+        .workflow(alone::workflow())
+        .poll(hour)
+        .launch()
+        .await?;
+    // This one was claimed, and the other passed over.
+    assert_eq!(free.await?, 1);
+    // Whatever else makes the engine look has done so by now; a shorter pause would only show less.
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    // Nothing but a second look can find it: nobody tells when a lock is gone.
+    application.batch_execute("ROLLBACK").await.unwrap();
+    let soon = std::time::Duration::from_secs(3);
+    assert_eq!(tokio::time::timeout(soon, run).await.expect("it is looked at again")?, 4);
+    engine.stop().await?;
     Ok(())
 }

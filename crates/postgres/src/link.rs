@@ -121,15 +121,18 @@ impl Link {
         if let Err(error) = client.batch_execute(&format!("LISTEN {}", quoted(&self.channel))).await {
             return error.into();
         }
+        let mut is_new = true;
         loop {
-            // What was committed before anybody listened, or before this handle did.
             if let Err(deaf) = self.probe(client, echo).await {
                 return deaf;
             }
             if std::mem::take(told) {
                 tracing::info!(place = %self.place, "other processes are heard again");
             }
-            self.hint();
+            if std::mem::take(&mut is_new) {
+                // What was committed before this handle listened.
+                self.hint();
+            }
             let spoken = timeout(PROBE, async {
                 loop {
                     self.stirred.notified().await;
