@@ -32,7 +32,7 @@ use crate::{
     run_loop::{Mail, RunCell},
 };
 
-/// So few units are a quiet engine: its runs wait for each other's commits, and not for a thread.
+/// So little is a quiet engine: its runs wait for each other's commits, and not for a thread.
 const FEW: usize = 4;
 
 thread_local! {
@@ -219,7 +219,7 @@ impl Committer {
                 }
             }
             self.callers.add_permits(batch.callers());
-            let was_quiet = mem::replace(&mut is_quiet, batch.len() <= FEW);
+            let was_quiet = mem::replace(&mut is_quiet, batch.weight() <= FEW);
             let at_once = was_quiet && is_quiet && batch.is_progress();
             again = self.write_batch(&*store, batch, at_once, &stop).await;
             if self.watchers.load(Ordering::Relaxed) > 0 {

@@ -91,8 +91,13 @@ impl Batch {
         self.units.is_empty()
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.units.len()
+    /// How much it brings: one run that goes on in many places at once is as busy as many runs.
+    pub(super) fn weight(&self) -> usize {
+        let weight = |unit: &Unit| match &unit.act {
+            Act::Record { steps, .. } | Act::End { steps, .. } => steps.len().max(1),
+            _ => 1,
+        };
+        self.units.iter().map(weight).sum()
     }
 
     /// Whether all of it is what takes runs further, handed in by code of ours, which gives its thread up between one
