@@ -1,5 +1,11 @@
 //! Many units at once: one statement for each kind of record.
 
+mod statements;
+
+use statements::{
+    CHECK, CHECKED_ENDS, CHECKED_INBOX, CHECKED_SAVED, CHECKED_STEPS, CLEAR_INBOX, CLEAR_SAVED, ENDS, FACTS,
+    FORGET, GIVEN, KEYS, STARTS, STEPS, TAGS, TAKE_KEYS,
+};
 use tokio_postgres::{Row, Statement, types::ToSql};
 use uuid::Uuid;
 use windlass_core::{ClaimId, NodeId, RunId, StepKind, Time};
@@ -10,124 +16,6 @@ use crate::{
     error::Fault,
     session::{Params, Session},
 };
-
-/// What is known of the holder of each run.
-const FACTS: &str = "\
-    SELECT coalesce(r.node = $3 AND r.claim = u.claim AND e.run IS NULL, false), coalesce(e.claim = u.claim, false), e.at \
-    FROM unnest($1::uuid[], $2::bigint[]) WITH ORDINALITY AS u (run, claim, no) \
-    LEFT JOIN {s}.run AS r ON r.id = u.run \
-    LEFT JOIN {s}.ended AS e ON e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation \
-    ORDER BY u.no";
-/// The same, for a batch in which all is as it should be: raises when the node does not hold one of the runs.
-const CHECK: &str = "\
-    SELECT {s}.all_held((\
-        SELECT count(*) FROM unnest($1::uuid[], $2::bigint[]) AS u (run, claim) \
-        JOIN {s}.run AS r ON r.id = u.run AND r.node = $3 AND r.claim = u.claim \
-        WHERE NOT EXISTS (SELECT FROM {s}.ended AS e \
-            WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation)) = cardinality($1::uuid[]))";
-/// After the check. One that is there already fails the batch, which is then written with care.
-const CHECKED_STEPS: &str = "\
-    INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail) \
-    SELECT * FROM unnest($1::uuid[], $2::int[], $3::text[], $4::int[], $5::int[], $6::int[], $7::smallint[], \
-                         $8::bigint[], $9::bigint[], $10::bytea[], $11::bytea[])";
-const CHECKED_ENDS: &str = "\
-    INSERT INTO {s}.ended (workflow, run, generation, state, at, claim, output, failure) \
-    SELECT r.workflow, r.id, r.generation, u.state, {s}.clock(), u.claim, u.output, u.failure \
-    FROM unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::bytea[], $5::bytea[]) \
-        AS u (run, claim, state, output, failure) \
-    JOIN {s}.run AS r ON r.id = u.run";
-const CHECKED_INBOX: &str = "DELETE FROM {s}.inbox WHERE run = ANY($1)";
-const CHECKED_SAVED: &str = "DELETE FROM {s}.saved WHERE run = ANY($1)";
-/// Records of runs that the node holds. One that is there already stays as it is.
-const STEPS: &str = "\
-    INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail) \
-    SELECT u.run, u.generation, u.name, u.attempt, u.started_in, u.epoch, u.kind, u.started_at, u.ended_at, u.output, \
-           u.detail \
-    FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::text[], $5::int[], $6::int[], $7::int[], $8::smallint[], \
-                $9::bigint[], $10::bigint[], $11::bytea[], $12::bytea[]) WITH ORDINALITY \
-        AS u (run, claim, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail, no) \
-    JOIN {s}.run AS r ON r.id = u.run AND r.node = $13 AND r.claim = u.claim \
-    WHERE NOT EXISTS (SELECT FROM {s}.ended AS e \
-        WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation) \
-    ORDER BY u.no ON CONFLICT DO NOTHING";
-const ENDS: &str = "\
-    INSERT INTO {s}.ended (workflow, run, generation, state, at, claim, output, failure) \
-    SELECT r.workflow, r.id, r.generation, u.state, {s}.clock(), u.claim, u.output, u.failure \
-    FROM unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::bytea[], $5::bytea[]) \
-        AS u (run, claim, state, output, failure) \
-    JOIN {s}.run AS r ON r.id = u.run AND r.node = $6 AND r.claim = u.claim \
-    WHERE NOT EXISTS (SELECT FROM {s}.ended AS e \
-        WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation)";
-/// What goes with an end that this claim has written.
-const CLEAR_INBOX: &str = "\
-    DELETE FROM {s}.inbox AS i USING unnest($1::uuid[], $2::bigint[]) AS u (run, claim), {s}.run AS r, {s}.ended AS e \
-    WHERE i.run = u.run AND r.id = u.run \
-      AND e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation AND e.claim = u.claim";
-const CLEAR_SAVED: &str = "\
-    DELETE FROM {s}.saved AS s USING unnest($1::uuid[], $2::bigint[]) AS u (run, claim), {s}.run AS r, {s}.ended AS e \
-    WHERE s.run = u.run AND r.id = u.run \
-      AND e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation AND e.claim = u.claim";
-/// Keys of runs that begin. Of several with one key the first gets it, unless it stands for a run already; one that has
-/// lapsed passes on. They are taken in their own order, so that two batches never wait for each other.
-const TAKE_KEYS: &str = "\
-    INSERT INTO {s}.key AS k (workflow, key, run, digest, until) \
-    SELECT DISTINCT ON (u.workflow, u.key) u.workflow, u.key, u.run, u.digest, \
-           CASE WHEN u.life IS NOT NULL THEN {s}.after(u.life) END \
-    FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::bigint[]) WITH ORDINALITY \
-        AS u (run, workflow, key, digest, life, no) \
-    WHERE NOT EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.run) \
-    ORDER BY u.workflow, u.key, u.no \
-    ON CONFLICT (workflow, key) DO UPDATE SET run = excluded.run, digest = excluded.digest, until = excluded.until \
-    WHERE k.until <= {s}.clock()";
-/// Whom the keys belong to now, and whether a run of that id was there before.
-const KEYS: &str = "\
-    SELECT k.run, k.digest, EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.run) \
-    FROM unnest($1::uuid[], $2::text[], $3::text[]) WITH ORDINALITY AS u (run, workflow, key, no) \
-    LEFT JOIN {s}.key AS k ON k.workflow = u.workflow AND k.key = u.key ORDER BY u.no";
-/// Runs that begin. One that is wanted by the node is its own if nothing of the same line is ready.
-const STARTS: &str = "\
-    WITH new AS (\
-        SELECT u.*, u.claim IS NOT NULL AND u.delay = 0 AND NOT EXISTS (\
-            SELECT FROM {s}.ready AS a WHERE a.queue = u.queue AND a.workflow = u.workflow) AS own \
-        FROM unnest($1::uuid[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[], $7::bytea[], \
-                    $8::bytea[], $9::text[], $10::text[], $11::uuid[], $12::text[], $13::bigint[], $14::bigint[]) \
-            AS u (id, workflow, queue, priority, delay, timeout, input, context, key, tags, forked_from, trace, \
-                  claim, definition) \
-        WHERE u.key IS NULL OR (\
-            EXISTS (SELECT FROM {s}.key AS k WHERE k.workflow = u.workflow AND k.key = u.key AND k.run = u.id) \
-            AND NOT EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.id))), \
-    started AS (\
-        INSERT INTO {s}.run (id, workflow, queue, priority, node, claim, generation, definition, opened_at, recoveries, \
-                             created_at, timeout, input, context, key, tags, forked_from, trace) \
-        SELECT id, workflow, queue, priority, CASE WHEN own THEN $15::uuid END, CASE WHEN own THEN claim END, 1, \
-               CASE WHEN own THEN definition END, {s}.after(delay), 0, {s}.clock(), timeout, input, context, key, tags, \
-               forked_from, trace FROM new \
-        RETURNING id, workflow, queue, priority, claim, opened_at, opened_at > created_at AS delayed), \
-    ready AS (\
-        INSERT INTO {s}.ready (queue, workflow, priority, run) \
-        SELECT queue, workflow, priority, id FROM started WHERE claim IS NULL AND NOT delayed), \
-    waiting AS (\
-        INSERT INTO {s}.waiting (run, workflow, state, until, topics) \
-        SELECT id, workflow, 0, opened_at, '{}' FROM started WHERE delayed), \
-    holding AS (\
-        INSERT INTO {s}.holding (node, claims, runs) \
-        SELECT $15, array_agg(DISTINCT claim), array_agg(id) FROM started WHERE claim IS NOT NULL HAVING count(*) > 0 \
-        RETURNING no) \
-    SELECT id, claim, (SELECT no FROM holding) FROM started";
-const TAGS: &str = "\
-    INSERT INTO {s}.tag (tag, run) \
-    SELECT u.tag, u.run FROM unnest($1::text[], $2::uuid[]) AS u (tag, run) JOIN {s}.run AS r ON r.id = u.run \
-    ON CONFLICT DO NOTHING";
-/// Records that runs begin with.
-const GIVEN: &str = "\
-    INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail) \
-    SELECT u.run, u.generation, u.name, u.attempt, u.started_in, u.epoch, u.kind, u.started_at, u.ended_at, u.output, \
-           u.detail \
-    FROM unnest($1::uuid[], $2::int[], $3::text[], $4::int[], $5::int[], $6::int[], $7::smallint[], $8::bigint[], \
-                $9::bigint[], $10::bytea[], $11::bytea[]) WITH ORDINALITY \
-        AS u (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail, no) \
-    JOIN {s}.run AS r ON r.id = u.run ORDER BY u.no ON CONFLICT DO NOTHING";
-const FORGET: &str = "DELETE FROM {s}.holding WHERE no = ANY($1)";
 
 /// What the holder of a run may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

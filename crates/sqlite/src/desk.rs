@@ -76,6 +76,8 @@ pub(crate) struct Desk {
     pub(crate) seen_version: i64,
     /// How long a transaction took lately.
     pub(crate) pace: Duration,
+    /// Set when the thread that writes is gone: whoever finds that is to find the whole store closed.
+    pub(crate) is_abandoned: bool,
     /// `None` for a database in memory.
     pub(crate) log: Option<Log>,
 }
@@ -92,7 +94,13 @@ impl Desk {
             match request {
                 Ok(first) => {
                     let more = std::iter::from_fn(|| requests.try_recv().ok());
-                    desk.lock().serve(std::iter::once(first).chain(more).take(TOGETHER).collect());
+                    let jobs = std::iter::once(first).chain(more).take(TOGETHER).collect();
+                    let mut desk = desk.lock();
+                    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| desk.serve(jobs))) {
+                        desk.is_abandoned = true;
+                        drop(desk);
+                        resume_unwind(panic);
+                    }
                 }
                 Err(RecvTimeoutError::Timeout) => desk.lock().look_around(),
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -124,7 +132,7 @@ impl Desk {
     /// Does something in a transaction of its own if that is quick and needs no waiting. `None` when it is not, or
     /// when it fails: nothing was done then.
     pub(crate) fn at_once<T>(&mut self, mut work: impl FnMut(&mut Self) -> Result<T, Fault>) -> Option<T> {
-        if self.pace > QUICK {
+        if self.is_abandoned || self.pace > QUICK {
             return None;
         }
         let locks = self.locks.clone();

@@ -144,6 +144,7 @@ impl Sqlite {
             seen_version: 0,
             log,
             pace: std::time::Duration::ZERO,
+            is_abandoned: false,
         };
         desk.learn_version().map_err(|error| open::failed(std::path::Path::new(&file), &error))?;
         let desk = Arc::new(Mutex::new(desk));
@@ -257,8 +258,7 @@ impl Store for Sqlite {
     fn commit_at_once(&self, node: Option<NodeId>, batch: &[Unit]) -> Option<Vec<Result<Written, Refusal>>> {
         let threads = self.threads.read();
         let threads = threads.as_ref()?;
-        // Whoever finds the thread gone that writes is to find the whole store closed.
-        if threads.writer.is_finished() || commit::payload(batch) > SMALL {
+        if commit::payload(batch) > SMALL {
             return None;
         }
         let mut desk = threads.desk.try_lock()?;
