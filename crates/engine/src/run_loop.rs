@@ -11,6 +11,7 @@ mod tests;
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
+    time::Duration,
 };
 
 pub(crate) use cell::{RunCell, Subject};
@@ -213,9 +214,14 @@ impl RunLoop {
             alarm.abort();
         }
         self.alarm = at.map(|at| {
-            let (cell, until) = (Arc::clone(cell), cell.node.hub.clock.instant(at));
+            let cell = Arc::clone(cell);
             let alarm = cell.node.user.clone().spawn(async move {
-                tokio::time::sleep_until(until).await;
+                let clock = &cell.node.hub.clock;
+                tokio::time::sleep_until(clock.instant(at)).await;
+                // The clock follows the store's, and may have been set back meanwhile.
+                while clock.now() < at {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
                 cell.deliver(Mail::Tick);
             });
             (at, alarm.abort_handle())

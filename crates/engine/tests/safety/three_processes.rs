@@ -111,7 +111,10 @@ async fn three_processes_share_five_thousand_runs_while_one_is_killed_and_one_is
     let while_frozen = ledger::effects(&room.effects()).len();
     frozen.thaw();
     assert_eq!(frozen.hear("late"), "this node was declared dead", "the late write is refused");
-    frozen.hear("joining");
+    eventually_async("the frozen process is back under another name", PATIENCE, || async {
+        node_of(&client, &frozen).await.is_some_and(|now| now != node)
+    })
+    .await;
 
     eventually_async("all runs complete", PATIENCE, || async {
         client.runs().live().limit(1).list().await.expect("runs can be found").is_empty()
