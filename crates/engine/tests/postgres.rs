@@ -182,15 +182,13 @@ async fn an_engine_whose_server_is_away_goes_on_when_it_is_back_and_stops_in_tim
     let engine = Engine::open(cluster.url()).workflow(chain::workflow()).stop_grace(grace).launch().await?;
     assert_eq!(engine.start(chain::workflow(), 1).await?.await?, 4);
     cluster.stop("immediate").unwrap();
-    let waiting = tokio::spawn({
-        let engine = engine.clone();
-        async move { engine.start(chain::workflow(), 2).await?.await }
-    });
-    // It is asked again and again meanwhile; nothing is acknowledged.
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-    assert!(!waiting.is_finished());
+    let patience = std::time::Duration::from_millis(500);
+    // Nothing is acknowledged meanwhile, but it is asked again and again.
+    let error = engine.start(chain::workflow(), 2).within(patience).await.unwrap_err();
+    let windlass::Error::Unknown { run_id } = error else { panic!("{error}") };
     cluster.resume().unwrap();
-    assert_eq!(waiting.await.unwrap()?, 5);
+    assert_eq!(engine.start(chain::workflow(), 3).await?.await?, 6);
+    assert_eq!(engine.run(&chain::workflow(), run_id).await?, 5);
     cluster.stop("immediate").unwrap();
     let asked = std::time::Instant::now();
     // What it could not do it says.

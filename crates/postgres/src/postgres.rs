@@ -54,8 +54,7 @@ impl Postgres {
     /// Opens a database; makes the schema when it is not there.
     ///
     /// `url` is `postgres://user:password@host:port/database`. Options may follow a `?`: `schema` (default
-    /// `windlass`), `connections` (default 8), `migrate=no`, and those of the driver (`connect_timeout`, `options`,
-    /// `sslmode`, …).
+    /// `windlass`), `connections` (default 8), `migrate=no`, and those of the driver (`connect_timeout`, `options`, …).
     ///
     /// # Errors
     ///

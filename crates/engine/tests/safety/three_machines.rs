@@ -6,16 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use windlass::RunState;
 use windlass_cluster::Cluster;
 
 use crate::{
     eventually::{PATIENCE, eventually, eventually_async},
     graph, ledger,
     room::Room,
-    three_processes::{
-        HELD, LEASE, RUNS, STEP, all, check_effects, check_ends, go_on, held_by, node_of, serving,
-    },
+    three_processes::{HELD, LEASE, RUNS, STEP, freeze_and_finish, go_on, held_by, node_of, serving},
 };
 
 /// How many runs fail once, and are parked until their second attempt.
@@ -25,7 +22,7 @@ const RETRIED: usize = 50;
 async fn three_machines_share_five_thousand_runs_through_a_kill_a_freeze_and_a_restart_of_the_server() {
     let cluster = Cluster::start(&[]).expect("a cluster starts");
     let room = Room::on_postgres(cluster.url());
-    let (mut killed, mut frozen, mut sound) =
+    let (mut killed, frozen, mut sound) =
         (serving("killed", &room), serving("frozen", &room), serving("sound", &room));
     let (client, store) = (room.client().await, room.store().await);
     let workflow = graph::pair(&Arc::new(ledger::Ledger::open(&room.effects(), "nobody")));
@@ -53,32 +50,5 @@ async fn three_machines_share_five_thousand_runs_through_a_kill_a_freeze_and_a_r
     let took = last_fault.elapsed();
     assert!(took < LEASE + Duration::from_secs(2), "{} runs went on only after {took:?}", orphans.len());
 
-    let node = node_of(&client, &frozen).await.expect("the process is a node");
-    frozen.tell("freeze before an end");
-    frozen.freeze_in_trap();
-    eventually_async("the frozen process is declared dead and swept", PATIENCE, || async {
-        let nodes = client.nodes().await.expect("nodes can be listed");
-        nodes.iter().all(|other| other.id != node)
-    })
-    .await;
-    let while_frozen = ledger::effects(&room.effects()).len();
-    frozen.thaw();
-    assert_eq!(frozen.hear("late"), "this node was declared dead", "the late write is refused");
-    eventually_async("the frozen process is back under another name", PATIENCE, || async {
-        node_of(&client, &frozen).await.is_some_and(|now| now != node)
-    })
-    .await;
-
-    eventually_async("all runs complete", PATIENCE, || async {
-        client.runs().live().limit(1).list().await.expect("runs can be found").is_empty()
-    })
-    .await;
-    frozen.stop();
-    sound.stop();
-
-    let runs = all(&*store).await;
-    assert_eq!(runs.len(), RUNS + RETRIED);
-    assert!(runs.iter().all(|run| run.standing.state() == RunState::Completed));
-    check_ends(&room);
-    check_effects(&room, while_frozen);
+    freeze_and_finish(&room, &client, &*store, frozen, sound, RUNS + RETRIED).await;
 }

@@ -30,7 +30,7 @@ pub fn serving(name: &str, room: &Room) -> Child {
 }
 
 /// Every run there is.
-pub async fn all(store: &dyn Store) -> Vec<RunSummary> {
+async fn all(store: &dyn Store) -> Vec<RunSummary> {
     let mut query = Query { limit: 1000, ..Query::default() };
     let mut runs = Vec::new();
     loop {
@@ -77,7 +77,7 @@ pub async fn node_of(client: &Client, child: &Child) -> Option<NodeId> {
 #[tokio::test(flavor = "multi_thread")]
 async fn three_processes_share_five_thousand_runs_while_one_is_killed_and_one_is_a_zombie() {
     let room = Room::new();
-    let (mut killed, mut frozen, sound) =
+    let (mut killed, frozen, sound) =
         (serving("killed", &room), serving("frozen", &room), serving("sound", &room));
     let (client, store) = (room.client().await, room.store().await);
     let workflow = graph::pair(&std::sync::Arc::new(ledger::Ledger::open(&room.effects(), "nobody")));
@@ -100,7 +100,19 @@ async fn three_processes_share_five_thousand_runs_while_one_is_killed_and_one_is
     let took = began.elapsed();
     assert!(took < Duration::from_secs(1), "{} runs went on only after {took:?}", orphans.len());
 
-    let node = node_of(&client, &frozen).await.expect("the process is a node");
+    freeze_and_finish(&room, &client, &*store, frozen, sound, RUNS).await;
+}
+
+/// Freezes a process past its lease, lets it go on, and sees all runs to their ends.
+pub async fn freeze_and_finish(
+    room: &Room,
+    client: &Client,
+    store: &dyn Store,
+    mut frozen: Child,
+    sound: Child,
+    runs: usize,
+) {
+    let node = node_of(client, &frozen).await.expect("the process is a node");
     frozen.tell("freeze before an end");
     frozen.freeze_in_trap();
     eventually_async("the frozen process is declared dead and swept", PATIENCE, || async {
@@ -112,7 +124,7 @@ async fn three_processes_share_five_thousand_runs_while_one_is_killed_and_one_is
     frozen.thaw();
     assert_eq!(frozen.hear("late"), "this node was declared dead", "the late write is refused");
     eventually_async("the frozen process is back under another name", PATIENCE, || async {
-        node_of(&client, &frozen).await.is_some_and(|now| now != node)
+        node_of(client, &frozen).await.is_some_and(|now| now != node)
     })
     .await;
 
@@ -123,15 +135,15 @@ async fn three_processes_share_five_thousand_runs_while_one_is_killed_and_one_is
     frozen.stop();
     sound.stop();
 
-    let runs = all(&*store).await;
-    assert_eq!(runs.len(), RUNS);
-    assert!(runs.iter().all(|run| run.standing.state() == RunState::Completed));
-    check_ends(&room);
-    check_effects(&room, while_frozen);
+    let all = all(store).await;
+    assert_eq!(all.len(), runs);
+    assert!(all.iter().all(|run| run.standing.state() == RunState::Completed));
+    check_ends(room);
+    check_effects(room, while_frozen);
 }
 
 /// No run was ended twice: under two claims, or by two processes.
-pub fn check_ends(room: &Room) {
+fn check_ends(room: &Room) {
     let mut ends: HashMap<String, HashSet<String>> = HashMap::new();
     for line in room.lines("ends") {
         let (run, by) = line.split_once(' ').expect("a run and who ended it");
@@ -145,7 +157,7 @@ pub fn check_ends(room: &Room) {
 }
 
 /// What was executed twice had been in flight in a node that was disturbed, and each node executed it once.
-pub fn check_effects(room: &Room, while_frozen: usize) {
+fn check_effects(room: &Room, while_frozen: usize) {
     let mut effects = ledger::effects(&room.effects());
     effects.retain(|effect| effect.attempt.step != graph::AGAIN);
     // Each of its two threads may have been frozen on the way to its next line.
