@@ -101,9 +101,11 @@ impl Reply {
 /// half as long as the commit.
 ///
 /// Woken by whatever is submitted, and by the store's answers.
+///
+/// A store that can write several batches at once has as many lanes. What belongs to one run uses one lane, so that it is
+/// written in order.
 pub(crate) struct Committer {
-    queue: Queue,
-    submitted: Notify,
+    lanes: Vec<Lane>,
     callers: Semaphore,
     identity: Arc<Identity>,
     /// Where answers are handed on.
@@ -115,11 +117,17 @@ pub(crate) struct Committer {
     pub(crate) watchers: AtomicUsize,
 }
 
+/// What waits to be written one after the other.
+#[derive(Default)]
+struct Lane {
+    queue: Queue,
+    submitted: Notify,
+}
+
 impl Committer {
-    pub(crate) fn new(identity: Arc<Identity>, user: Handle) -> Self {
+    pub(crate) fn new(lanes: usize, identity: Arc<Identity>, user: Handle) -> Self {
         Self {
-            queue: Queue::default(),
-            submitted: Notify::new(),
+            lanes: (0..lanes.max(1)).map(|_| Lane::default()).collect(),
             callers: Semaphore::new(CALLERS),
             identity,
             user,
@@ -174,15 +182,31 @@ impl Committer {
 
     fn push(&self, unit: Unit, replier: Replier) {
         let is_caller = replier.is_caller;
-        match self.queue.push(unit, replier) {
+        let lane = self.lane_of(&unit);
+        match lane.queue.push(unit, replier) {
             Ok(true) => {
                 HERE.set(self.may_wait_here(is_caller));
-                self.submitted.notify_one();
+                lane.submitted.notify_one();
                 HERE.set(false);
             }
             Ok(false) => {}
             Err(replier) => replier.reply.refuse(Lost::Failed(StoreError::Closed)),
         }
+    }
+
+    /// The last of several is for what may have to wait for a stranger's transaction.
+    fn lane_of(&self, unit: &Unit) -> &Lane {
+        let last = self.lanes.len() - 1;
+        let has_key = match &unit.act {
+            Act::Start(new) => new.key.is_some(),
+            Act::Send(message) => message.key.is_some(),
+            _ => false,
+        };
+        if last == 0 || has_key {
+            return &self.lanes[last];
+        }
+        // Ids end in chance.
+        &self.lanes[usize::from(unit.run.as_bytes()[15]) % last]
     }
 
     /// Whether this thread may wait for the disk: if it leaves others to the tasks of its runtime, which need not be
@@ -205,17 +229,29 @@ impl Committer {
 
     /// Whether nothing waits to be written.
     pub(crate) fn is_idle(&self) -> bool {
-        self.queue.is_empty()
+        self.lanes.iter().all(|lane| lane.queue.is_empty())
     }
 
-    pub(crate) async fn run(&self, store: Arc<dyn Store>, stop: CancellationToken, changed: &Notify) {
+    pub(crate) const fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Writes what waits in a lane, until there is nothing more to write.
+    pub(crate) async fn run(
+        &self,
+        lane: usize,
+        store: Arc<dyn Store>,
+        stop: CancellationToken,
+        changed: &Notify,
+    ) {
+        let Lane { queue, submitted } = &self.lanes[lane];
         let (mut again, mut is_quiet) = (Batch::default(), false);
         loop {
-            let mut batch = self.queue.take(mem::take(&mut again));
+            let mut batch = queue.take(mem::take(&mut again));
             if batch.is_empty() {
                 tokio::select! {
-                    () = self.submitted.notified() => continue,
-                    () = stop.cancelled() => return self.queue.close().refuse(&Lost::Failed(StoreError::Closed)),
+                    () = submitted.notified() => continue,
+                    () = stop.cancelled() => return queue.close().refuse(&Lost::Failed(StoreError::Closed)),
                 }
             }
             self.callers.add_permits(batch.callers());

@@ -49,23 +49,25 @@ impl Hub {
     ) -> Arc<Self> {
         let identity = Arc::new(identity);
         let hub = Arc::new(Self {
-            store,
             codec,
             payload_limit,
             clock: Clock::new(),
-            committer: Committer::new(Arc::clone(&identity), Handle::current()),
+            committer: Committer::new(store.lanes(), Arc::clone(&identity), Handle::current()),
             identity,
             waiters: Arc::default(),
             backroom,
             poll,
             closed: CancellationToken::new(),
             changed: Notify::new(),
+            store,
         });
-        let committer = Arc::clone(&hub);
-        drive(hub.backroom.timers(), async move {
-            let (store, closed) = (Arc::clone(&committer.store), committer.closed.clone());
-            committer.committer.run(store, closed, &committer.changed).await;
-        });
+        for lane in 0..hub.committer.lanes() {
+            let committer = Arc::clone(&hub);
+            drive(hub.backroom.timers(), async move {
+                let (store, closed) = (Arc::clone(&committer.store), committer.closed.clone());
+                committer.committer.run(lane, store, closed, &committer.changed).await;
+            });
+        }
         hub
     }
 

@@ -224,3 +224,37 @@ async fn what_a_claim_passed_over_because_somebody_held_it_is_looked_at_again_so
     engine.stop().await?;
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_a_stranger_has_taken_and_not_committed_holds_up_nobody_else() -> Result<()> {
+    let url = url();
+    let engine =
+        Engine::open(url.as_str()).workflow(chain::workflow()).workflow(alone::workflow()).launch().await?;
+    let application = application(&url).await;
+    let take = format!("BEGIN; SELECT {}.start('chain', '1', key => 'order-1')", schema(&url));
+    application.batch_execute(&take).await.unwrap();
+    let waits = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.start(chain::workflow(), 1).key("order-1").await }
+    });
+    let waiting =
+        "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'";
+    let soon = std::time::Duration::from_secs(3);
+    tokio::time::timeout(soon, async {
+        while application.query(waiting, &[&schema(&url)]).await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        for number in 0..50 {
+            assert_eq!(engine.start(alone::workflow(), number).await?.await?, number);
+        }
+        Ok::<_, windlass::Error>(())
+    })
+    .await
+    .expect("nobody waits for the stranger but who wants the same key")?;
+    application.batch_execute("COMMIT").await.unwrap();
+    let run = waits.await.unwrap()?;
+    assert_eq!(run.await?, 4);
+    assert_eq!(engine.runs().workflow("chain").list().await?.len(), 1);
+    engine.stop().await?;
+    Ok(())
+}

@@ -69,7 +69,9 @@ CREATE TABLE {s}.run (
     key         text     COLLATE "C",
     tags        text,
     forked_from uuid,
-    trace       text
+    trace       text,
+    -- True when it began with records.
+    has_records boolean
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
 CREATE INDEX run_key ON {s}.run (key, id) WHERE key IS NOT NULL;
@@ -106,16 +108,23 @@ CREATE TABLE {s}.holding (
 
 CREATE INDEX holding_node ON {s}.holding (node);
 
--- The ends of runs, one for each generation. `claim` wrote it; NULL when nobody held the run.
+-- The ends of runs, one for each generation. `claim` wrote it; NULL when nobody held the run. A last step that only
+-- completed is kept in the row of the end; without an output of its own it has the run's.
 CREATE TABLE {s}.ended (
-    workflow   text     COLLATE "C" NOT NULL,
-    run        uuid     NOT NULL,
-    generation integer  NOT NULL,
-    state      smallint NOT NULL,
-    at         bigint   NOT NULL,
-    claim      bigint,
-    output     bytea,
-    failure    bytea,
+    workflow        text     COLLATE "C" NOT NULL,
+    run             uuid     NOT NULL,
+    generation      integer  NOT NULL,
+    state           smallint NOT NULL,
+    at              bigint   NOT NULL,
+    claim           bigint,
+    output          bytea,
+    failure         bytea,
+    step_name       text     COLLATE "C",
+    step_attempt    integer,
+    step_epoch      integer,
+    step_started_at bigint,
+    step_ended_at   bigint,
+    step_output     bytea,
     PRIMARY KEY (workflow, run, generation)
 );
 

@@ -1,10 +1,12 @@
 //! Many units at once: one statement for each kind of record.
 
+mod alone;
 mod statements;
 
+use std::collections::HashMap;
+
 use statements::{
-    CHECK, CHECKED_ENDS, CHECKED_INBOX, CHECKED_SAVED, CHECKED_STEPS, CLEAR_INBOX, CLEAR_SAVED, ENDS, FACTS,
-    FORGET, GIVEN, KEYS, STARTS, STEPS, TAGS, TAKE_KEYS,
+    CLEAR_INBOX, CLEAR_SAVED, ENDS, FACTS, FORGET, GIVEN, KEYS, STARTS, STEPS, TAGS, TAKE_KEYS,
 };
 use tokio_postgres::{Row, Statement, types::ToSql};
 use uuid::Uuid;
@@ -14,6 +16,7 @@ use windlass_store::{KeyConflict, KeyLife, NewEnd, NewRun, Refusal, StepRow, Wri
 use crate::{
     column,
     error::Fault,
+    held::Facts,
     session::{Params, Session},
 };
 
@@ -50,21 +53,10 @@ impl KeyFact {
     }
 }
 
-/// In which transaction a batch is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Frame {
-    /// One of its own, which fails if anything is not as it should be.
-    Own,
-    /// One that has begun, and goes on.
-    Begun,
-}
-
 /// What a batch found and did.
 pub(crate) struct Outcome {
-    /// The time of the transaction, if it was one of its own.
-    pub(crate) now: Option<Time>,
-    /// Where the runs stood that the node says it holds.
-    pub(crate) standings: Vec<Standing>,
+    /// Where the runs stood that the node says it holds; `None` if it holds them all.
+    pub(crate) standings: Option<Vec<Standing>>,
     /// What began.
     pub(crate) begun: Vec<Begun>,
     /// What became of the keys of runs that were to begin.
@@ -86,6 +78,7 @@ pub(crate) struct Batch<'a> {
     claims: Vec<i64>,
     steps: Steps<'a>,
     ends: Ends<'a>,
+    known_ends: KnownEnds<'a>,
     starts: Starts<'a>,
     keys: Keys<'a>,
     given: Steps<'a>,
@@ -118,6 +111,24 @@ struct Ends<'a> {
     failure: Vec<Option<&'a [u8]>>,
 }
 
+/// Ends of runs of which everything is known, each with the step that it takes in.
+#[derive(Default)]
+struct KnownEnds<'a> {
+    workflow: Vec<&'a str>,
+    run: Vec<Uuid>,
+    generation: Vec<i32>,
+    state: Vec<i16>,
+    claim: Vec<i64>,
+    output: Vec<Option<&'a [u8]>>,
+    failure: Vec<Option<&'a [u8]>>,
+    step_name: Vec<Option<&'a str>>,
+    step_attempt: Vec<Option<i32>>,
+    step_epoch: Vec<Option<i32>>,
+    step_started_at: Vec<Option<i64>>,
+    step_ended_at: Vec<Option<i64>>,
+    step_output: Vec<Option<&'a [u8]>>,
+}
+
 #[derive(Default)]
 struct Starts<'a> {
     id: Vec<Uuid>,
@@ -134,6 +145,11 @@ struct Starts<'a> {
     trace: Vec<Option<&'a str>>,
     claim: Vec<Option<i64>>,
     definition: Vec<Option<i64>>,
+    /// The lines that they are in, and in which of them each is, counted from 1.
+    line: Vec<i32>,
+    lines: HashMap<(&'a str, &'a str), i32>,
+    line_queue: Vec<&'a str>,
+    line_workflow: Vec<&'a str>,
     tag: Vec<&'a str>,
     tagged: Vec<Uuid>,
 }
@@ -209,15 +225,44 @@ impl<'a> Batch<'a> {
         self.ends.failure.push(end.failure.as_deref());
     }
 
+    /// Adds the records and the end of a run of which everything is known.
+    pub(crate) fn end_known(
+        &mut self,
+        run: RunId,
+        claim: ClaimId,
+        steps: &'a [StepRow],
+        end: &'a NewEnd,
+        facts: &'a Facts,
+    ) {
+        let last = steps.last().filter(|step| can_fold(step, facts, end));
+        self.record(run, claim, &steps[..steps.len() - usize::from(last.is_some())]);
+        let ends = &mut self.known_ends;
+        ends.workflow.push(&facts.workflow);
+        ends.run.push(column::run(run));
+        ends.generation.push(column::count(facts.generation));
+        ends.state.push(end.state as i16);
+        ends.claim.push(column::claim(claim));
+        ends.output.push(end.output.as_deref());
+        ends.failure.push(end.failure.as_deref());
+        ends.step_name.push(last.map(|step| &*step.name));
+        ends.step_attempt.push(last.map(|step| column::count(step.attempt)));
+        ends.step_epoch.push(last.map(|step| column::count(step.epoch)));
+        ends.step_started_at.push(last.map(|step| step.started_at.0));
+        ends.step_ended_at.push(last.map(|step| step.ended_at.0));
+        let own = last.filter(|step| step.output != end.output);
+        ends.step_output.push(own.and_then(|step| step.output.as_deref()));
+    }
+
     /// Adds a run that begins; `is_wanted` when the node wants to hold it.
     pub(crate) fn start(&mut self, run: RunId, new: &'a NewRun, is_wanted: bool) {
         let (id, starts) = (column::run(run), &mut self.starts);
-        let owner = new.owner.as_ref().filter(|_| is_wanted);
+        let delay = new.delay.map_or(0, column::micros);
+        let owner = new.owner.as_ref().filter(|_| is_wanted && delay == 0);
         starts.id.push(id);
         starts.workflow.push(&new.workflow);
         starts.queue.push(&new.queue);
         starts.priority.push(i16::from(new.priority));
-        starts.delay.push(new.delay.map_or(0, column::micros));
+        starts.delay.push(delay);
         starts.timeout.push(new.timeout.map(column::micros));
         starts.input.push(&new.input);
         starts.context.push(new.context.as_deref());
@@ -227,6 +272,12 @@ impl<'a> Batch<'a> {
         starts.trace.push(new.trace.as_deref());
         starts.claim.push(owner.map(|owner| column::claim(owner.claim)));
         starts.definition.push(owner.map(|owner| owner.definition.0));
+        let line = *starts.lines.entry((&new.queue, &new.workflow)).or_insert_with(|| {
+            starts.line_queue.push(&new.queue);
+            starts.line_workflow.push(&new.workflow);
+            i32::try_from(starts.line_queue.len()).unwrap_or(i32::MAX)
+        });
+        starts.line.push(line);
         if let Some(key) = &new.key {
             self.keys.run.push(id);
             self.keys.workflow.push(&new.workflow);
@@ -246,87 +297,39 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Writes it all: in a transaction of its own, in which all must be as it should be, or in one that has begun.
+    /// Writes it all, in a transaction that has begun.
     ///
-    /// Everything is sent before the first answer is there, in this order; so all of it is prepared before. When
-    /// anything fails, the server rolls back what it is then told to commit.
-    pub(crate) async fn write(
-        &self,
-        session: &Session,
-        node: Option<NodeId>,
-        frame: Frame,
-    ) -> Result<Outcome, Fault> {
-        let is_own = frame == Frame::Own;
-        let opening = if is_own { Some(session.opening(node).await?) } else { None };
+    /// Everything is sent before the first answer is there, in this order; so all of it is prepared before.
+    pub(crate) async fn write(&self, session: &Session, node: Option<NodeId>) -> Result<Outcome, Fault> {
         let node = node.map(column::node);
-        let (steps, ends, starts, given) = (&self.steps, &self.ends, &self.starts, &self.given);
+        let (steps, ends, starts, keys) = (&self.steps, &self.ends, &self.starts, &self.keys);
         let facts: [&(dyn ToSql + Sync); 3] = [&self.runs, &self.claims, &node];
-        let facts =
-            Letter::of(session, if is_own { CHECK } else { FACTS }, self.runs.is_empty(), &facts).await?;
-        let checked = steps.columns();
-        let [run, rest @ ..] = checked;
+        let facts = Letter::of(session, FACTS, self.runs.is_empty(), &facts).await?;
+        let [run, rest @ ..] = steps.columns();
         let mut asked: Vec<&(dyn ToSql + Sync)> = vec![run, &steps.claim];
         asked.extend(rest);
         asked.push(&node);
-        let steps = match frame {
-            Frame::Own => Letter::of(session, CHECKED_STEPS, steps.run.is_empty(), &checked).await?,
-            Frame::Begun => Letter::of(session, STEPS, steps.run.is_empty(), &asked).await?,
-        };
-        let checked: [&(dyn ToSql + Sync); 5] =
-            [&ends.run, &ends.claim, &ends.state, &ends.output, &ends.failure];
+        let steps = Letter::of(session, STEPS, steps.run.is_empty(), &asked).await?;
         let asked: [&(dyn ToSql + Sync); 6] =
             [&ends.run, &ends.claim, &ends.state, &ends.output, &ends.failure, &node];
-        let ended = match frame {
-            Frame::Own => Letter::of(session, CHECKED_ENDS, ends.run.is_empty(), &checked).await?,
-            Frame::Begun => Letter::of(session, ENDS, ends.run.is_empty(), &asked).await?,
-        };
+        let ended = Letter::of(session, ENDS, ends.run.is_empty(), &asked).await?;
         let gone: [&(dyn ToSql + Sync); 2] = [&ends.run, &ends.claim];
-        let (gone, clear) = match frame {
-            Frame::Own => (&gone[..1], [CHECKED_INBOX, CHECKED_SAVED]),
-            Frame::Begun => (&gone[..], [CLEAR_INBOX, CLEAR_SAVED]),
-        };
-        let inbox = Letter::of(session, clear[0], ends.run.is_empty(), gone).await?;
-        let saved = Letter::of(session, clear[1], ends.run.is_empty(), gone).await?;
-        let keys = &self.keys;
-        let taken: [&(dyn ToSql + Sync); 5] =
-            [&keys.run, &keys.workflow, &keys.key, &keys.digest, &keys.life];
+        let inbox = Letter::of(session, CLEAR_INBOX, ends.run.is_empty(), &gone).await?;
+        let saved = Letter::of(session, CLEAR_SAVED, ends.run.is_empty(), &gone).await?;
+        let taken = keys.taken();
         let taken = Letter::of(session, TAKE_KEYS, keys.run.is_empty(), &taken).await?;
-        let kept: [&(dyn ToSql + Sync); 3] = [&keys.run, &keys.workflow, &keys.key];
+        let kept = keys.kept();
         let kept = Letter::of(session, KEYS, keys.run.is_empty(), &kept).await?;
-        let new: [&(dyn ToSql + Sync); 15] = [
-            &starts.id,
-            &starts.workflow,
-            &starts.queue,
-            &starts.priority,
-            &starts.delay,
-            &starts.timeout,
-            &starts.input,
-            &starts.context,
-            &starts.key,
-            &starts.tags,
-            &starts.forked_from,
-            &starts.trace,
-            &starts.claim,
-            &starts.definition,
-            &node,
-        ];
+        let new = starts.columns(&node);
         let begun = Letter::of(session, STARTS, starts.id.is_empty(), &new).await?;
-        let tags: [&(dyn ToSql + Sync); 2] = [&starts.tag, &starts.tagged];
+        let tags = starts.tagged();
         let tags = Letter::of(session, TAGS, starts.tag.is_empty(), &tags).await?;
-        let given = given.columns();
+        let given = self.given.columns();
         let given = Letter::of(session, GIVEN, self.given.run.is_empty(), &given).await?;
         let forgotten: [&(dyn ToSql + Sync); 1] = [&self.empty];
         let forgotten = Letter::of(session, FORGET, self.empty.is_empty(), &forgotten).await?;
 
-        let open = async {
-            match &opening {
-                Some(opening) => opening.send().await.map(Some),
-                None => Ok(None),
-            }
-        };
-        let close = async { if is_own { session.commit().await } else { Ok(()) } };
-        let (now, facts, steps, ended, inbox, saved, taken, kept, begun, tags, given, forgotten, closed) = tokio::join!(
-            open,
+        let (facts, steps, ended, inbox, saved, taken, kept, begun, tags, given, forgotten) = tokio::join!(
             facts.rows(),
             steps.rows(),
             ended.rows(),
@@ -338,27 +341,69 @@ impl<'a> Batch<'a> {
             tags.rows(),
             given.rows(),
             forgotten.rows(),
-            close,
         );
         // The first that failed is to blame for the others.
-        let (now, facts) = (now?, facts?);
-        let standings = match frame {
-            Frame::Own => vec![Standing::Held; self.runs.len()],
-            Frame::Begun => facts.iter().map(standing).collect::<Result<_, _>>()?,
-        };
+        let standings = facts?.iter().map(standing).collect::<Result<_, _>>().map(Some)?;
         for written in [steps, ended, inbox, saved, taken] {
             written?;
         }
-        let kept = kept?;
-        let keys = kept.iter().zip(&self.keys.digest);
-        let keys = keys.map(|(row, digest)| key_fact(row, digest)).collect::<Result<_, _>>()?;
+        let keys = keys.facts(&kept?)?;
         let begun = begun?.iter().map(beginning).collect::<Result<_, _>>()?;
         for written in [tags, given, forgotten] {
             written?;
         }
-        closed?;
-        Ok(Outcome { now, standings, begun, keys })
+        Ok(Outcome { standings, begun, keys })
     }
+}
+
+impl Keys<'_> {
+    fn taken(&self) -> [&(dyn ToSql + Sync); 5] {
+        [&self.run, &self.workflow, &self.key, &self.digest, &self.life]
+    }
+
+    fn kept(&self) -> [&(dyn ToSql + Sync); 3] {
+        [&self.run, &self.workflow, &self.key]
+    }
+
+    fn facts(&self, rows: &[Row]) -> Result<Vec<KeyFact>, Fault> {
+        rows.iter().zip(&self.digest).map(|(row, digest)| key_fact(row, digest)).collect()
+    }
+}
+
+impl Starts<'_> {
+    fn columns<'p>(&'p self, node: &'p Option<Uuid>) -> [&'p (dyn ToSql + Sync); 15] {
+        [
+            &self.id,
+            &self.workflow,
+            &self.queue,
+            &self.priority,
+            &self.delay,
+            &self.timeout,
+            &self.input,
+            &self.context,
+            &self.key,
+            &self.tags,
+            &self.forked_from,
+            &self.trace,
+            &self.claim,
+            &self.definition,
+            node,
+        ]
+    }
+
+    fn tagged(&self) -> [&(dyn ToSql + Sync); 2] {
+        [&self.tag, &self.tagged]
+    }
+}
+
+/// Whether a step is so plain that the row of its run's end has room for it: it completed, in the generation that ends,
+/// and brought nothing but an output.
+fn can_fold(step: &StepRow, facts: &Facts, end: &NewEnd) -> bool {
+    step.kind == StepKind::Completed
+        && step.generation == facts.generation
+        && step.detail.is_none()
+        // No output in the row means that it is the run's.
+        && (step.output.is_some() || end.output.is_none())
 }
 
 /// A statement that is ready to be sent, unless there is nothing to say.

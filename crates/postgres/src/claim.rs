@@ -1,142 +1,140 @@
 //! Handing out runs.
 
+mod statements;
+
 use std::sync::Arc;
 
-use tokio_postgres::types::ToSql;
+use parking_lot::Mutex;
+use statements::{ALONE, DUE, FREE_OWN, MINE, MORE, NEXT_DUE, TAKE, UNBLOCK};
+use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 use windlass_core::{NodeId, Time};
-use windlass_store::{Claim, Claimed, DefinitionId};
+use windlass_store::{Claim, Claimed, DefinitionId, RunImage};
 
-use crate::{column, error::Fault, image, session::Session};
+use crate::{
+    column,
+    error::Fault,
+    image,
+    reach::{Bounds, Reach},
+    session::Session,
+};
 
 /// How many due runs one claim makes ready at most.
 const DUE_AT_ONCE: i64 = 10_000;
 
-/// Whoever moves a run out of `waiting` deletes its row there; what somebody else is moving is passed over.
-const DUE: &str = "\
-    WITH due AS (\
-        DELETE FROM {s}.waiting AS w WHERE w.run IN (\
-            SELECT run FROM {s}.waiting WHERE until <= {s}.clock() ORDER BY until LIMIT $1 FOR UPDATE SKIP LOCKED) \
-        RETURNING w.run) \
-    INSERT INTO {s}.ready (queue, workflow, priority, run) \
-    SELECT r.queue, r.workflow, r.priority, r.id FROM due JOIN {s}.run AS r ON r.id = due.run";
-const NEXT_DUE: &str = "SELECT until FROM {s}.waiting WHERE until IS NOT NULL ORDER BY until LIMIT 1";
-/// Whoever waits for others locks runs first, in the order of ids, and only then what stands for their places.
-const UNBLOCK: &str = "\
-    WITH blocked AS MATERIALIZED (\
-        SELECT r.id FROM unnest($1::text[], $2::bigint[]) AS v (workflow, version) \
-        JOIN {s}.waiting AS w ON w.workflow = v.workflow AND w.state = 4 AND w.blocked_by IS DISTINCT FROM v.version \
-        JOIN {s}.run AS r ON r.id = w.run \
-        ORDER BY r.id FOR UPDATE OF r), \
-    freed AS (\
-        DELETE FROM {s}.waiting AS w USING blocked WHERE w.run = blocked.id RETURNING w.run) \
-    INSERT INTO {s}.ready (queue, workflow, priority, run) \
-    SELECT r.queue, r.workflow, r.priority, r.id FROM freed JOIN {s}.run AS r ON r.id = freed.run";
-/// What somebody else is moving is passed over here, too: a claim waits for nobody.
-const FREE_OWN: &str = "\
-    WITH own AS MATERIALIZED (\
-        SELECT w.run FROM unnest($1::text[], $2::bigint[]) AS v (workflow, version) \
-        JOIN {s}.waiting AS w ON w.workflow = v.workflow AND w.state = 4 AND w.blocked_by IS DISTINCT FROM v.version \
-        JOIN {s}.run AS r ON r.id = w.run AND r.definition = v.version \
-        FOR UPDATE OF w SKIP LOCKED), \
-    freed AS (\
-        DELETE FROM {s}.waiting AS w USING own WHERE w.run = own.run RETURNING w.run) \
-    INSERT INTO {s}.ready (queue, workflow, priority, run) \
-    SELECT r.queue, r.workflow, r.priority, r.id FROM freed JOIN {s}.run AS r ON r.id = freed.run";
-/// A claim that is sent again while the first sending is still under way waits for it, and finds what it took.
-const ALONE: &str = "SELECT pg_advisory_xact_lock($1)";
-/// The runs that a node holds under a claim, the most urgent first.
-const MINE: &str = "\
-    SELECT r.id, h.no FROM {s}.holding AS h CROSS JOIN LATERAL unnest(h.runs) AS u (run) JOIN {s}.run AS r ON r.id = u.run \
-    WHERE h.node = $1 AND h.claims @> ARRAY[$2::bigint] AND r.node = $1 AND r.claim = $2 \
-      AND NOT EXISTS (SELECT FROM {s}.ended AS e \
-          WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation) \
-    ORDER BY r.priority, r.id, h.no";
-/// Each queue and workflow is a line; the heads of all lines are weighed together. A row that is locked is being moved
-/// by somebody else, so nobody ever waits here.
-const TAKE: &str = "\
-    WITH line AS (\
-        SELECT q.queue, q.room, v.workflow, v.version \
-        FROM unnest($3::text[], $4::bigint[]) AS q (queue, room) \
-        CROSS JOIN unnest($5::text[], $6::bigint[]) AS v (workflow, version) WHERE q.room > 0), \
-    seen AS MATERIALIZED (\
-        SELECT head.*, line.room, line.version FROM line CROSS JOIN LATERAL (\
-            SELECT a.queue, a.workflow, a.priority, a.run, \
-                   octet_length(r.input) + coalesce(octet_length(r.context), 0) AS own, r.definition \
-            FROM {s}.ready AS a JOIN {s}.run AS r ON r.id = a.run \
-            WHERE a.queue = line.queue AND a.workflow = line.workflow \
-            ORDER BY a.priority, a.run LIMIT least(line.room, $7::bigint) FOR UPDATE OF a, r SKIP LOCKED) AS head), \
-    ranked AS (\
-        SELECT seen.*, row_number() OVER (PARTITION BY queue ORDER BY priority, run) AS place, \
-            own + coalesce((SELECT sum(coalesce(octet_length(s.output), 0) + coalesce(octet_length(s.detail), 0)) \
-                            FROM {s}.step AS s WHERE s.run = seen.run), 0) \
-                + coalesce((SELECT sum(octet_length(i.body)) FROM {s}.inbox AS i WHERE i.run = seen.run), 0) AS bytes \
-        FROM seen), \
-    weighed AS (\
-        SELECT ranked.*, sum(bytes) OVER (ORDER BY priority, run ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS sum \
-        FROM ranked WHERE place <= room), \
-    picked AS (\
-        SELECT * FROM weighed WHERE sum IS NULL OR sum < $8::bigint ORDER BY priority, run LIMIT $7::bigint), \
-    gone AS (\
-        DELETE FROM {s}.ready AS a USING picked AS p \
-        WHERE a.queue = p.queue AND a.workflow = p.workflow AND a.priority = p.priority AND a.run = p.run), \
-    took AS (\
-        UPDATE {s}.run AS r SET node = $1, claim = $2, definition = coalesce(r.definition, p.version) \
-        FROM picked AS p WHERE r.id = p.run RETURNING r.id) \
-    INSERT INTO {s}.holding (node, claims, runs) \
-    SELECT $1, ARRAY[$2::bigint], array_agg(id) FROM took HAVING count(*) > 0";
-/// The limit keeps the planner from gathering all lines there are.
-const MORE: &str = "\
-    SELECT EXISTS (\
-        SELECT FROM unnest($1::text[]) AS q (queue) CROSS JOIN unnest($2::text[]) AS v (workflow) \
-        CROSS JOIN LATERAL (\
-            SELECT FROM {s}.ready AS a WHERE a.queue = q.queue AND a.workflow = v.workflow LIMIT 1) AS head)";
-
-/// What a claim did, and what others may want to know of it.
+/// What a claim did.
 pub(crate) struct Taken {
     pub(crate) claimed: Claimed,
-    /// The rows of `holding`, and which run came with which.
-    pub(crate) rows: Vec<(Uuid, i64)>,
+    /// The row of `holding` that each of the runs came with.
+    pub(crate) rows: Vec<i64>,
 }
 
 /// Makes due runs ready, and takes what a node has room for.
-pub(crate) async fn claim(session: &Session, request: &Claim) -> Result<Taken, Fault> {
-    let take = async |now: Time| {
-        let lock = session.lock_of(&request.claim.0.to_be_bytes());
-        let (lock, limit): ([&(dyn ToSql + Sync); 1], [&(dyn ToSql + Sync); 1]) = ([&lock], [&DUE_AT_ONCE]);
-        // They travel together.
-        for sql in [ALONE, DUE] {
-            session.statement(sql).await?;
-        }
-        let (alone, due) = tokio::join!(session.execute(ALONE, &lock), session.execute(DUE, &limit));
-        alone?;
-        let due = due?;
-        let (workflows, versions) = columns(&request.workflows);
-        if request.free_own {
-            session.execute(FREE_OWN, &[&workflows, &versions]).await?;
-        }
-        let mut rows = mine(session, request).await?;
-        if rows.is_empty() && request.room > 0 {
-            let (node, claim) = (column::node(request.node), column::claim(request.claim));
-            let (queues, rooms): (Vec<&str>, Vec<i64>) =
-                request.queues.iter().map(|(queue, room)| (&**queue, large(*room))).unzip();
-            let (room, bytes) = (large(request.room), large(request.bytes));
-            session
-                .execute(TAKE, &[&node, &claim, &queues, &rooms, &workflows, &versions, &room, &bytes])
-                .await?;
-            rows = mine(session, request).await?;
-        }
-        let runs: Vec<Uuid> = rows.iter().map(|(run, _)| *run).collect();
-        let runs = image::load(session, &runs).await?;
-        let next_due = session.query(NEXT_DUE, &[]).await?;
-        let next_due = next_due.first().map(|row| column::time(row, 0)).transpose()?;
-        let open: Vec<&str> =
-            request.queues.iter().filter(|(_, room)| *room > 0).map(|(queue, _)| &**queue).collect();
-        let more = request.room > 0 && session.one(MORE, &[&open, &workflows]).await?.try_get(0)?;
-        let more = more || due >= DUE_AT_ONCE.cast_unsigned();
-        Ok(Taken { claimed: Claimed { now, runs, next_due, more }, rows })
+pub(crate) async fn claim(session: &Session, reach: &Mutex<Reach>, request: &Claim) -> Result<Taken, Fault> {
+    let taken = attempt(session, reach, request).await;
+    if taken.is_err() {
+        session.roll_back().await;
+    }
+    taken
+}
+
+/// Three round trips: one that takes, one that reads what came with it, because the statement that takes sees only what
+/// was there when it began, and one that looks for more.
+async fn attempt(session: &Session, reach: &Mutex<Reach>, request: &Claim) -> Result<Taken, Fault> {
+    let from = reach.lock().begin();
+    let Opened { now, is_full, next_due, mut taken } = open(session, &from, request).await?;
+    // The most urgent first, then the oldest.
+    taken.sort_by_cached_key(|row| (row.get::<_, i16>(3), row.get::<_, Uuid>(0)));
+    let (runs, rows) = if taken.is_empty() && request.room > 0 {
+        repeat(session, request).await?
+    } else {
+        let rows = taken.iter().map(|row| row.try_get(image::CAME_WITH)).collect::<Result<_, _>>()?;
+        (image::claimed(session, request, &taken).await?, rows)
     };
-    session.transact(Some(request.node), take).await
+    let ahead = reach.lock().end(&runs);
+    let is_bounded = !(from.is_empty() && ahead.is_empty());
+    let is_short = is_bounded && runs.len() < request.room;
+    let (mut more, committed) = tokio::join!(is_more(session, &ahead, request), session.commit());
+    if is_short || (is_bounded && matches!(more, Ok(false))) {
+        // There may be some behind.
+        reach.lock().forget();
+        more = more.map(|_| true);
+    }
+    let more = more? || is_full;
+    committed?;
+    Ok(Taken { claimed: Claimed { now, runs, next_due, more }, rows })
+}
+
+/// What the first round trip brought.
+struct Opened {
+    now: Time,
+    /// Whether more may be due than was made ready.
+    is_full: bool,
+    next_due: Option<Time>,
+    taken: Vec<Row>,
+}
+
+async fn open(session: &Session, from: &Bounds, request: &Claim) -> Result<Opened, Fault> {
+    let (node, claim) = (column::node(request.node), column::claim(request.claim));
+    let (workflows, versions) = columns(&request.workflows);
+    let (queues, rooms): (Vec<&str>, Vec<i64>) =
+        request.queues.iter().map(|(queue, room)| (&**queue, large(*room))).unzip();
+    let (room, bytes) = (large(request.room), large(request.bytes));
+    let lock = session.lock_of(&request.claim.0.to_be_bytes());
+    let lock: [&(dyn ToSql + Sync); 1] = [&lock];
+    let limit: [&(dyn ToSql + Sync); 1] = [&DUE_AT_ONCE];
+    let own: [&(dyn ToSql + Sync); 2] = [&workflows, &versions];
+    let [queue, workflow, priority, run] = from.columns();
+    let take: [&(dyn ToSql + Sync); 12] = [
+        &node, &claim, &queues, &rooms, &workflows, &versions, &room, &bytes, queue, workflow, priority, run,
+    ];
+    let opening = session.opening(Some(request.node)).await?;
+    for sql in [ALONE, DUE, FREE_OWN, TAKE, NEXT_DUE, MORE] {
+        session.statement(sql).await?;
+    }
+    let (now, alone, due, own, taken, next_due) = tokio::join!(
+        opening.send(),
+        session.execute(ALONE, &lock),
+        session.execute(DUE, &limit),
+        async { if request.free_own { session.execute(FREE_OWN, &own).await } else { Ok(0) } },
+        session.query(TAKE, &take),
+        session.query(NEXT_DUE, &[]),
+    );
+    let now = now?;
+    alone?;
+    let is_full = due? >= DUE_AT_ONCE.cast_unsigned();
+    own?;
+    let taken = taken?;
+    let next_due = next_due?.first().map(|row| column::time(row, 0)).transpose()?;
+    Ok(Opened { now, is_full, next_due, taken })
+}
+
+/// What was taken under the same claim before, and is still held.
+async fn repeat(session: &Session, request: &Claim) -> Result<(Vec<RunImage>, Vec<i64>), Fault> {
+    let (node, claim) = (column::node(request.node), column::claim(request.claim));
+    let mut held: Vec<(Uuid, i64)> = Vec::new();
+    for row in session.query(MINE, &[&node, &claim]).await? {
+        let (run, no) = (row.try_get(0)?, row.try_get(1)?);
+        // One that was given up and claimed again under the same id is listed twice; the newest row is right.
+        match held.last_mut() {
+            Some(last) if last.0 == run => last.1 = no,
+            _ => held.push((run, no)),
+        }
+    }
+    let (runs, rows): (Vec<Uuid>, Vec<i64>) = held.into_iter().unzip();
+    Ok((image::load(session, &runs).await?, rows))
+}
+
+async fn is_more(session: &Session, ahead: &Bounds, request: &Claim) -> Result<bool, Fault> {
+    if request.room == 0 {
+        return Ok(false);
+    }
+    let open = request.queues.iter().filter(|(_, room)| *room > 0);
+    let queues: Vec<&str> = open.map(|(queue, _)| &**queue).collect();
+    let (workflows, _) = columns(&request.workflows);
+    let [queue, workflow, priority, run] = ahead.columns();
+    let row = session.one(MORE, &[&queues, &workflows, queue, workflow, priority, run]).await?;
+    Ok(row.try_get(0)?)
 }
 
 /// Makes runs ready that another version may continue.
@@ -150,20 +148,6 @@ pub(crate) async fn unblock(
         .transact(Some(node), async |_| session.execute(UNBLOCK, &[&workflows, &versions]).await)
         .await?;
     Ok(usize::try_from(freed).unwrap_or(usize::MAX))
-}
-
-async fn mine(session: &Session, request: &Claim) -> Result<Vec<(Uuid, i64)>, Fault> {
-    let (node, claim) = (column::node(request.node), column::claim(request.claim));
-    let mut rows: Vec<(Uuid, i64)> = Vec::new();
-    for row in session.query(MINE, &[&node, &claim]).await? {
-        let (run, no) = (row.try_get(0)?, row.try_get(1)?);
-        // One that was given up and claimed again under the same id is listed twice; the newest row is right.
-        match rows.last_mut() {
-            Some(last) if last.0 == run => last.1 = no,
-            _ => rows.push((run, no)),
-        }
-    }
-    Ok(rows)
 }
 
 fn columns(workflows: &[(Arc<str>, DefinitionId)]) -> (Vec<&str>, Vec<i64>) {

@@ -1,16 +1,20 @@
 //! Writing batches.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
+use parking_lot::Mutex;
 use windlass_core::{ClaimId, NodeId, RunId, Time};
 use windlass_store::{Act, NewRun, Refusal, Unit, Written};
 
 use crate::{
-    batch::{Batch, Frame, KeyFact, Outcome, Standing},
+    batch::{Batch, KeyFact, Outcome, Standing},
     error::Fault,
+    held::{Facts, Held},
     session::Session,
     single::{Changes, Single, Stop},
-    tally::Tally,
 };
 
 /// The answers to a batch.
@@ -108,44 +112,73 @@ impl Plan {
 /// Writes a batch, in order, and answers each unit. Also says whether others may want to know.
 pub(crate) async fn commit(
     session: &Session,
-    tally: &parking_lot::Mutex<Tally>,
+    held: &Mutex<Held>,
     node: Option<NodeId>,
     units: &[Unit],
 ) -> Result<(Answers, bool), Fault> {
-    let empty = tally.lock().take_empty();
-    let mut written = attempt(session, node, units, &empty, Care::Little).await;
+    let (empty, known) = prepare(&mut held.lock(), node, units);
+    let sure = Care::Little(&known);
+    let mut written = attempt(session, node, units, &empty, sure).await;
     for care in [Care::Some, Care::Full] {
         if matches!(&written, Err(fault) if fault.is_of_data()) {
             // One of them cannot be written, or was written before: it must not take the others with it.
             written = attempt(session, node, units, &empty, care).await;
         }
     }
-    let mut tally = tally.lock();
-    let (answers, changes) = written.inspect_err(|_| tally.give_back(empty))?;
-    let mut rows: HashMap<i64, Vec<(RunId, ClaimId)>> = HashMap::new();
-    for begun in changes.begun {
-        if let Some((claim, row)) = begun.held {
-            rows.entry(row).or_default().push((begun.run, claim));
+    let mut held = held.lock();
+    if let (Err(fault), Some(node)) = (&written, node)
+        && fault.is_fenced()
+    {
+        held.gone(node);
+    }
+    let (answers, changes) = written.inspect_err(|_| held.give_back(empty))?;
+    if let Some(node) = node.filter(|_| changes.begun.iter().any(|begun| begun.held.is_some())) {
+        let rows: HashMap<RunId, (ClaimId, i64)> =
+            changes.begun.iter().filter_map(|begun| Some((begun.run, begun.held?))).collect();
+        for Unit { run, act } in units {
+            if let (Act::Start(new), Some((claim, row))) = (act, rows.get(run)) {
+                let facts = Facts { workflow: Arc::clone(&new.workflow), generation: 1 };
+                held.add((*run, *claim), *row, node, facts);
+            }
         }
     }
-    for (row, runs) in rows {
-        tally.add(row, runs);
-    }
     for run in changes.gone {
-        tally.remove(run);
+        held.remove(run);
     }
     Ok((answers, changes.stirred))
 }
 
+/// The rows of `holding` that may go, and what is known of the run of each unit. Whatever gives a run up makes doubtful
+/// who holds it, until there is an answer.
+fn prepare(held: &mut Held, node: Option<NodeId>, units: &[Unit]) -> (Vec<i64>, Vec<Option<Facts>>) {
+    let known = units.iter().map(|Unit { run, act }| match act {
+        Act::Record { claim, .. } | Act::End { claim, .. } => held.known((*run, *claim), node),
+        _ => None,
+    });
+    let known = known.collect();
+    for Unit { run, act } in units {
+        if let Act::End { claim, .. } | Act::Park { claim, .. } | Act::Release { claim } = act {
+            held.doubt((*run, *claim));
+        }
+    }
+    (held.take_empty(), known)
+}
+
 /// How much is taken for granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Care {
-    /// That the node holds what it says, and that nothing was written before: as it nearly always is.
-    Little,
+#[derive(Clone, Copy)]
+enum Care<'k> {
+    /// That the node holds what it says, and that nothing was written before: as it nearly always is. Comes with what
+    /// is known of the run of each unit.
+    Little(&'k [Option<Facts>]),
     /// That every value can be written.
     Some,
     /// Nothing.
     Full,
+}
+
+/// Whether everything is known of the runs that end: only then is there nothing to look up.
+fn all_ends_known(units: &[Unit], known: &[Option<Facts>]) -> bool {
+    units.iter().zip(known).all(|(unit, known)| known.is_some() || !matches!(unit.act, Act::End { .. }))
 }
 
 async fn attempt(
@@ -153,20 +186,22 @@ async fn attempt(
     node: Option<NodeId>,
     units: &[Unit],
     empty: &[i64],
-    care: Care,
+    care: Care<'_>,
 ) -> Result<(Answers, Changes), Fault> {
-    let careful = care == Care::Full;
+    let careful = matches!(care, Care::Full);
     let plan = Plan::of(units, careful);
+    let known = match care {
+        Care::Little(known) if !plan.any_single && all_ends_known(units, known) => known,
+        _ => &[],
+    };
     let mut together = Together { batch: Batch::forgetting(empty), ..Together::default() };
-    for (unit, is_single) in units.iter().zip(&plan.is_single) {
-        if !is_single {
-            together.add(unit, node);
-        }
+    for (at, unit) in units.iter().enumerate().filter(|(at, _)| !plan.is_single[*at]) {
+        together.add(unit, node, known.get(at).and_then(Option::as_ref));
     }
     let mut answers = vec![None; units.len()];
-    if care == Care::Little && !plan.any_single {
-        let outcome = together.batch.write(session, node, Frame::Own).await?;
-        return Ok(together.answer(units, answers, outcome, Time::default(), Changes::default()));
+    if !known.is_empty() {
+        let (now, outcome) = together.batch.write_alone(session, node).await?;
+        return Ok(together.answer(units, answers, outcome, now, Changes::default()));
     }
     let work = async |now: Time| {
         let mut single = Single { session, node, now, changes: Changes::default() };
@@ -175,7 +210,7 @@ async fn attempt(
             single.lock(singles.map(|(unit, _)| unit)).await?;
             one_by_one(&mut single, units, &plan, &mut answers, careful).await?;
         }
-        let outcome = together.batch.write(session, node, Frame::Begun).await?;
+        let outcome = together.batch.write(session, node).await?;
         Ok(together.answer(units, answers, outcome, now, single.changes))
     };
     session.transact(node, work).await
@@ -246,10 +281,10 @@ impl<'a> Together<'a> {
         now: Time,
         mut changes: Changes,
     ) -> (Answers, Changes) {
-        let Outcome { now: own, standings, begun, keys } = outcome;
-        let now = own.unwrap_or(now);
+        let Outcome { standings, begun, keys } = outcome;
         let keys: HashMap<RunId, KeyFact> = self.keyed.iter().copied().zip(keys).collect();
-        let standings: HashMap<RunId, Standing> = self.held.iter().copied().zip(standings).collect();
+        let standings: Option<HashMap<RunId, Standing>> =
+            standings.map(|standings| self.held.iter().copied().zip(standings).collect());
         let owned: HashMap<RunId, bool> =
             begun.iter().map(|begun| (begun.run, begun.held.is_some())).collect();
         changes.stirred |= begun.iter().any(|begun| begun.held.is_none());
@@ -259,7 +294,11 @@ impl<'a> Together<'a> {
             if answer.is_some() {
                 continue;
             }
-            *answer = Some(match (act, standings.get(run)) {
+            let standing = match &standings {
+                Some(standings) => standings.get(run).copied(),
+                None => Some(Standing::Held),
+            };
+            *answer = Some(match (act, standing) {
                 (Act::Start(new), _) => match (owned.get(run), keys.get(run)) {
                     (None, Some(fact)) => fact.judge(*run, new),
                     (owned, _) => Ok(Written::Started { at: now, owned: owned == Some(&true) }),
@@ -273,7 +312,7 @@ impl<'a> Together<'a> {
                 }
                 (Act::Record { claim, .. } | Act::End { claim, .. }, Some(Standing::Said(at))) => {
                     changes.gone.push((*run, *claim));
-                    Ok(Written::Done { at: *at })
+                    Ok(Written::Done { at })
                 }
                 _ if refused.insert(*run) => Err(Refusal::NotYours),
                 _ => Err(Refusal::Earlier),
@@ -283,15 +322,19 @@ impl<'a> Together<'a> {
         (answers, changes)
     }
 
-    fn add(&mut self, unit: &'a Unit, node: Option<NodeId>) {
+    fn add(&mut self, unit: &'a Unit, node: Option<NodeId>, known: Option<&'a Facts>) {
         let run = unit.run;
-        match &unit.act {
-            Act::Start(new) => self.start(run, new, node),
-            Act::Record { claim, steps, .. } => {
+        match (&unit.act, known) {
+            (Act::Start(new), _) => self.start(run, new, node),
+            (Act::Record { claim, steps, .. }, Some(_)) => self.batch.record(run, *claim, steps),
+            (Act::End { claim, steps, end }, Some(facts)) => {
+                self.batch.end_known(run, *claim, steps, end, facts);
+            }
+            (Act::Record { claim, steps, .. }, None) => {
                 self.hold(run, *claim);
                 self.batch.record(run, *claim, steps);
             }
-            Act::End { claim, steps, end } => {
+            (Act::End { claim, steps, end }, None) => {
                 self.hold(run, *claim);
                 self.batch.record(run, *claim, steps);
                 self.batch.end(run, *claim, end);

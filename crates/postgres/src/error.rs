@@ -125,6 +125,14 @@ impl Fault {
         )))
     }
 
+    /// Whether the acting node is dead, or not known.
+    pub(crate) fn is_fenced(&self) -> bool {
+        match self {
+            Self::Sql(error) => error.code().is_some_and(|state| state.code() == FENCED),
+            Self::Store(error) => matches!(error, StoreError::Fenced),
+        }
+    }
+
     /// Whether one of the units is to blame, and not the database.
     pub(crate) fn is_of_data(&self) -> bool {
         let Self::Sql(error) = self else { return false };

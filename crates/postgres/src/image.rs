@@ -4,9 +4,9 @@ use std::{collections::HashMap, sync::Arc};
 
 use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
-use windlass_core::RunId;
+use windlass_core::{RunId, StepKind};
 use windlass_store::{
-    DefinitionId, End, InboxRow, Place, RunImage, RunRow, SavedRow, Standing, StepRow, Wait,
+    Claim, DefinitionId, End, InboxRow, Place, RunImage, RunRow, SavedRow, Standing, StepRow, Wait,
 };
 
 use crate::{column, error::Fault, session::Session};
@@ -16,31 +16,47 @@ const RUNS: &str = "\
            r.forked_from, r.trace, \
            r.generation, r.definition, r.opened_at, r.recoveries, r.node, r.claim, \
            e.state, e.at, e.output, e.failure, \
-           w.state, w.until, w.topics, w.reason, w.blocked_by \
-    FROM unnest($1::uuid[]) WITH ORDINALITY AS u (run, no) JOIN {s}.run AS r ON r.id = u.run \
+           w.state, w.until, w.topics, w.reason, w.blocked_by, \
+           e.step_name, e.step_attempt, e.step_epoch, e.step_started_at, e.step_ended_at, e.step_output \
+    FROM unnest($1::uuid[]) WITH ORDINALITY AS u (run, no) \
+    CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
     LEFT JOIN {s}.ended AS e ON e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation \
     LEFT JOIN {s}.waiting AS w ON w.run = r.id \
     ORDER BY u.no";
 const STEPS: &str = "\
     SELECT s.run, s.generation, s.name, s.attempt, s.epoch, s.kind, s.started_at, s.ended_at, s.output, s.detail \
-    FROM unnest($1::uuid[]) AS u (run) JOIN {s}.step AS s ON s.run = u.run ORDER BY s.seq";
+    FROM unnest($1::uuid[]) AS u (run) CROSS JOIN LATERAL (SELECT * FROM {s}.step WHERE run = u.run OFFSET 0) AS s \
+    ORDER BY s.seq";
 /// What an ended run did not take in is gone, also what came while it ended.
 const INBOX: &str = "\
     SELECT i.seq, i.run, i.topic, i.body, i.at \
-    FROM unnest($1::uuid[]) AS u (run) JOIN {s}.inbox AS i ON i.run = u.run JOIN {s}.run AS r ON r.id = u.run \
+    FROM unnest($1::uuid[]) AS u (run) CROSS JOIN LATERAL (SELECT * FROM {s}.inbox WHERE run = u.run OFFSET 0) AS i \
+    CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = i.run OFFSET 0) AS r \
     WHERE NOT EXISTS (SELECT FROM {s}.ended AS e \
         WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation) \
     ORDER BY i.seq";
+/// The same of runs that have not ended for sure.
+const HELD_INBOX: &str = "\
+    SELECT i.seq, i.run, i.topic, i.body, i.at \
+    FROM unnest($1::uuid[]) AS u (run) CROSS JOIN LATERAL (SELECT * FROM {s}.inbox WHERE run = u.run OFFSET 0) AS i \
+    ORDER BY i.seq";
 const SAVED: &str = "\
-    SELECT s.run, s.step, s.value FROM unnest($1::uuid[]) AS u (run) JOIN {s}.saved AS s ON s.run = u.run \
+    SELECT s.run, s.step, s.value FROM unnest($1::uuid[]) AS u (run) \
+    CROSS JOIN LATERAL (SELECT * FROM {s}.saved WHERE run = u.run OFFSET 0) AS s \
     ORDER BY s.step";
 const ENDS: &str = "\
     SELECT e.run, e.state, e.at, e.output, e.failure \
-    FROM unnest($1::uuid[]) AS u (run) JOIN {s}.run AS r ON r.id = u.run \
-    JOIN {s}.ended AS e ON e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation";
+    FROM unnest($1::uuid[]) AS u (run) CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
+    CROSS JOIN LATERAL (SELECT * FROM {s}.ended WHERE workflow = r.workflow AND run = r.id AND generation = r.generation \
+                        OFFSET 0) AS e";
 
 /// Where the columns of a run's standing begin: generation, definition, opening, recoveries, holder, end and wait.
 const STANDING: usize = 12;
+/// In the answer to a claim: whether a run is new, and the row of `holding` that it came with.
+const IS_NEW: usize = 16;
+pub(crate) const CAME_WITH: usize = 17;
+/// Where the columns of the step begin that is kept with an end.
+const FOLDED: usize = 27;
 
 /// These runs, in this order, with their records.
 pub(crate) async fn load(session: &Session, runs: &[Uuid]) -> Result<Vec<RunImage>, Fault> {
@@ -58,27 +74,71 @@ pub(crate) async fn load(session: &Session, runs: &[Uuid]) -> Result<Vec<RunImag
         session.query(INBOX, &asked),
         session.query(SAVED, &asked),
     );
-    let mut images = found?.iter().map(image).collect::<Result<Vec<_>, _>>()?;
+    let found = found?;
+    let mut images = found.iter().map(image).collect::<Result<Vec<_>, _>>()?;
+    fill(&mut images, &steps?, &inbox?, &saved?)?;
+    for (row, image) in found.iter().zip(&mut images) {
+        image.steps.extend(folded(row, image)?);
+    }
+    Ok(images)
+}
+
+/// Runs that were just claimed, in this order, with their records. A new one has none but what lies in its inbox.
+pub(crate) async fn claimed(
+    session: &Session,
+    request: &Claim,
+    taken: &[Row],
+) -> Result<Vec<RunImage>, Fault> {
+    if taken.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (mut all, mut old): (Vec<Uuid>, Vec<Uuid>) = (Vec::new(), Vec::new());
+    let mut images = Vec::new();
+    for row in taken {
+        let id: Uuid = row.try_get(0)?;
+        all.push(id);
+        if !row.try_get::<_, bool>(IS_NEW)? {
+            old.push(id);
+        }
+        let place = Place::Owned { node: request.node, claim: request.claim };
+        images.push(unfilled(run_row(row)?, carried(row, STANDING, place)?));
+    }
+    let has_old = !old.is_empty();
+    let (all, old): ([&(dyn ToSql + Sync); 1], [&(dyn ToSql + Sync); 1]) = ([&all], [&old]);
+    for sql in [HELD_INBOX, STEPS, SAVED] {
+        session.statement(sql).await?;
+    }
+    let read = async |sql| if has_old { session.query(sql, &old).await } else { Ok(Vec::new()) };
+    let (inbox, steps, saved) = tokio::join!(session.query(HELD_INBOX, &all), read(STEPS), read(SAVED));
+    fill(&mut images, &steps?, &inbox?, &saved?)?;
+    Ok(images)
+}
+
+/// Gives each run what was read of it.
+fn fill(images: &mut [RunImage], steps: &[Row], inbox: &[Row], saved: &[Row]) -> Result<(), Fault> {
+    if steps.is_empty() && inbox.is_empty() && saved.is_empty() {
+        return Ok(());
+    }
     let places: HashMap<RunId, usize> =
         images.iter().enumerate().map(|(at, image)| (image.run.id, at)).collect();
-    for row in steps? {
-        if let Some(&at) = places.get(&column::run_id(&row, 0)?) {
-            images[at].steps.push(step_row(&row)?);
+    for row in steps {
+        if let Some(&at) = places.get(&column::run_id(row, 0)?) {
+            images[at].steps.push(step_row(row)?);
         }
     }
-    for row in inbox? {
-        let row = inbox_row(&row)?;
+    for row in inbox {
+        let row = inbox_row(row)?;
         if let Some(&at) = places.get(&row.run) {
             images[at].inbox.push(row);
         }
     }
-    for row in saved? {
-        if let Some(&at) = places.get(&column::run_id(&row, 0)?) {
+    for row in saved {
+        if let Some(&at) = places.get(&column::run_id(row, 0)?) {
             let step = Arc::from(row.try_get::<_, &str>(1)?);
-            images[at].saved.push(SavedRow { step, value: column::bytes(&row, 2)? });
+            images[at].saved.push(SavedRow { step, value: column::bytes(row, 2)? });
         }
     }
-    Ok(images)
+    Ok(())
 }
 
 /// The ends of those among these runs that stand ended.
@@ -91,8 +151,16 @@ pub(crate) async fn ends(session: &Session, runs: &[RunId]) -> Result<Vec<(RunId
 }
 
 fn image(row: &Row) -> Result<RunImage, Fault> {
+    Ok(unfilled(run_row(row)?, standing(row, STANDING)?))
+}
+
+fn unfilled(run: RunRow, standing: Standing) -> RunImage {
+    RunImage { run, standing, steps: Vec::new(), inbox: Vec::new(), saved: Vec::new() }
+}
+
+fn run_row(row: &Row) -> Result<RunRow, Fault> {
     let timeout: Option<i64> = row.try_get(5)?;
-    let run = RunRow {
+    Ok(RunRow {
         id: column::run_id(row, 0)?,
         workflow: Arc::from(row.try_get::<_, &str>(1)?),
         queue: Arc::from(row.try_get::<_, &str>(2)?),
@@ -105,9 +173,35 @@ fn image(row: &Row) -> Result<RunImage, Fault> {
         tags: column::items(row, 9)?,
         forked_from: row.try_get::<_, Option<Uuid>>(10)?.map(|id| RunId::from_bytes(id.into_bytes())),
         trace: row.try_get(11)?,
+    })
+}
+
+/// The step that is kept with the end of a run, unless it was recorded before.
+fn folded(row: &Row, image: &RunImage) -> Result<Option<StepRow>, Fault> {
+    let Some(name) = row.try_get::<_, Option<&str>>(FOLDED)? else { return Ok(None) };
+    let (generation, attempt) = (image.standing.generation, column::number(row, FOLDED + 1)?);
+    let is_it = |step: &StepRow| {
+        step.kind != StepKind::Started
+            && (step.generation, &*step.name, step.attempt) == (generation, name, attempt)
     };
-    let standing = standing(row, STANDING)?;
-    Ok(RunImage { run, standing, steps: Vec::new(), inbox: Vec::new(), saved: Vec::new() })
+    if image.steps.iter().any(is_it) {
+        return Ok(None);
+    }
+    let output = match &image.standing.place {
+        Place::Ended(end) => end.output.clone(),
+        _ => None,
+    };
+    Ok(Some(StepRow {
+        generation,
+        name: Arc::from(name),
+        attempt,
+        epoch: column::number(row, FOLDED + 2)?,
+        kind: StepKind::Completed,
+        started_at: column::time(row, FOLDED + 3)?,
+        ended_at: column::time(row, FOLDED + 4)?,
+        output: column::maybe_bytes(row, FOLDED + 5)?.or(output),
+        detail: None,
+    }))
 }
 
 /// Where a run stands, from the columns that begin at `first`: see [`RUNS`].
@@ -129,6 +223,11 @@ pub(crate) fn standing(row: &Row, first: usize) -> Result<Standing, Fault> {
     } else {
         Place::Ready
     };
+    carried(row, first, place)
+}
+
+/// A standing with what a run carries along.
+fn carried(row: &Row, first: usize, place: Place) -> Result<Standing, Fault> {
     Ok(Standing {
         place,
         generation: column::number(row, first)?,

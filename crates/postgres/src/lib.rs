@@ -19,6 +19,7 @@ mod commit;
 mod definition;
 mod error;
 mod find;
+mod held;
 mod image;
 mod link;
 mod location;
@@ -27,8 +28,8 @@ mod node;
 mod options;
 mod pool;
 mod postgres;
+mod reach;
 mod session;
 mod single;
-mod tally;
 
 pub use self::{error::OpenError, options::PostgresOptions, postgres::Postgres};

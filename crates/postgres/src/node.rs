@@ -22,28 +22,35 @@ const FORGET: &str = "DELETE FROM {s}.holding WHERE node = $1";
 const ALL: &str = "\
     SELECT id, name, pid, host, version, queues, started_at, heartbeat_at, stale_after, dead, running \
     FROM {s}.node ORDER BY id";
+/// Inboxes are short: what lies in them is looked at, and not the runs that are held.
 const INBOX: &str = "\
-    SELECT i.seq, i.run, i.topic, i.body, i.at FROM {s}.inbox AS i JOIN {s}.run AS r ON r.id = i.run \
+    SELECT i.seq, i.run, i.topic, i.body, i.at FROM {s}.inbox AS i \
+    CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = i.run OFFSET 0) AS r \
     WHERE r.node = $1 AND NOT EXISTS (\
         SELECT FROM {s}.ended AS e WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation) \
     ORDER BY i.seq";
 /// Runs that some nodes have, locked in the order of ids over all of them.
 const RELEASE: &str = "\
     WITH mine AS MATERIALIZED (\
-        SELECT r.id FROM {s}.run AS r \
-        WHERE r.id IN (SELECT unnest(h.runs) FROM {s}.holding AS h WHERE h.node = ANY($1)) AND r.node = ANY($1) \
-          AND NOT EXISTS (SELECT FROM {s}.ended AS e \
-              WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation) \
-        ORDER BY r.id LIMIT $2 FOR UPDATE), \
+        SELECT r.id \
+        FROM (SELECT DISTINCT unnest(h.runs) AS run FROM {s}.holding AS h WHERE h.node = ANY($1) ORDER BY run) AS u \
+        CROSS JOIN LATERAL (\
+            SELECT r.id FROM {s}.run AS r WHERE r.id = u.run AND r.node = ANY($1) \
+              AND NOT EXISTS (SELECT FROM {s}.ended AS e \
+                  WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation) \
+            FOR UPDATE) AS r \
+        LIMIT $2), \
     freed AS (\
         UPDATE {s}.run AS r SET node = NULL, claim = NULL, recoveries = r.recoveries + $3 \
         FROM mine WHERE r.id = mine.id RETURNING r.queue, r.workflow, r.priority, r.id) \
     INSERT INTO {s}.ready (queue, workflow, priority, run) SELECT queue, workflow, priority, id FROM freed";
 const HELD: &str = "\
-    SELECT EXISTS (SELECT FROM {s}.run AS r \
-    WHERE r.id IN (SELECT unnest(h.runs) FROM {s}.holding AS h WHERE h.node = $1) AND r.node = $1 \
-      AND NOT EXISTS (SELECT FROM {s}.ended AS e \
-          WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation))";
+    SELECT EXISTS (\
+        SELECT FROM {s}.holding AS h CROSS JOIN LATERAL unnest(h.runs) AS u (run) \
+        CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
+        WHERE h.node = $1 AND r.node = $1 \
+          AND NOT EXISTS (SELECT FROM {s}.ended AS e \
+              WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation))";
 const DEAD: &str = "SELECT id FROM {s}.node WHERE dead ORDER BY id FOR UPDATE SKIP LOCKED";
 /// Whoever holds a lock that stands for a node: it is frozen in a transaction, or its connection is gone and the server
 /// does not know.

@@ -18,13 +18,15 @@ use windlass_store::{
 use crate::{
     OpenError, PostgresOptions, claim, column, commit, definition,
     error::Fault,
-    find, image,
+    find,
+    held::{Facts, Held},
+    image,
     link::Link,
     location::Location,
     migration, node,
     pool::{Lent, Pool},
+    reach::Reach,
     session::channel,
-    tally::Tally,
 };
 
 /// How long anything may take.
@@ -45,7 +47,8 @@ struct Shared {
     place: String,
     schema: String,
     pool: Arc<Pool>,
-    tally: Mutex<Tally>,
+    held: Mutex<Held>,
+    reach: Mutex<Reach>,
     hints: broadcast::Sender<Hint>,
     stirred: Arc<Notify>,
 }
@@ -93,7 +96,8 @@ impl Postgres {
             place: location.place.clone(),
             schema: location.schema.clone(),
             pool: Arc::clone(&pool),
-            tally: Mutex::default(),
+            held: Mutex::default(),
+            reach: Mutex::default(),
             hints: hints.clone(),
             stirred: Arc::clone(&stirred),
         });
@@ -173,6 +177,12 @@ impl Store for Postgres {
         format!("{} ({})", self.shared.place, self.shared.schema)
     }
 
+    /// While the server writes one batch the next one is on its way, and two are written at once where there are
+    /// processors for that. A key that another transaction has taken, and not yet committed, is waited for in a third.
+    fn lanes(&self) -> usize {
+        3
+    }
+
     fn join(&self, new: NewNode) -> Answer<'_, Joined> {
         self.ask(async move |shared, session| {
             let mut joined = node::join(&session, &new).await;
@@ -188,6 +198,9 @@ impl Store for Postgres {
                 );
                 joined = node::join(&session, &new).await;
             }
+            if joined.is_ok() {
+                shared.held.lock().joined(new.id);
+            }
             joined
         })
     }
@@ -199,6 +212,7 @@ impl Store for Postgres {
     fn leave(&self, node: NodeId) -> Answer<'_, ()> {
         self.ask(async move |shared, session| {
             node::leave(&session, node).await?;
+            shared.held.lock().gone(node);
             shared.stirred.notify_one();
             Ok(())
         })
@@ -235,7 +249,7 @@ impl Store for Postgres {
         batch: Arc<Vec<Unit>>,
     ) -> Answer<'_, Vec<Result<Written, Refusal>>> {
         self.ask(async move |shared, session| {
-            let (answers, stirred) = commit::commit(&session, &shared.tally, node, &batch).await?;
+            let (answers, stirred) = commit::commit(&session, &shared.held, node, &batch).await?;
             // Whoever asked may want back what is shared with it.
             drop(batch);
             if stirred {
@@ -251,10 +265,11 @@ impl Store for Postgres {
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
         self.ask(async move |shared, session| {
-            let taken = claim::claim(&session, &request).await?;
-            let mut tally = shared.tally.lock();
-            for (run, row) in taken.rows {
-                tally.add(row, [(RunId::from_bytes(run.into_bytes()), request.claim)]);
+            let taken = claim::claim(&session, &shared.reach, &request).await?;
+            let mut held = shared.held.lock();
+            for (RunImage { run, standing, .. }, row) in taken.claimed.runs.iter().zip(taken.rows) {
+                let facts = Facts { workflow: Arc::clone(&run.workflow), generation: standing.generation };
+                held.add((run.id, request.claim), row, request.node, facts);
             }
             Ok(taken.claimed)
         })

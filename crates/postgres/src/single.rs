@@ -2,11 +2,11 @@
 
 use tokio_postgres::Row;
 use uuid::Uuid;
-use windlass_core::{ClaimId, NodeId, RunId, RunState, Time};
+use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
 use windlass_store::{Act, Idle, NewEnd, NewMessage, NewRun, Refusal, Unit, Wait, Written};
 
 use crate::{
-    batch::{Batch, Begun, Frame, Standing},
+    batch::{Batch, Begun, Standing},
     column,
     error::Fault,
     session::Session,
@@ -49,6 +49,14 @@ const END: &str = "\
     SELECT workflow, id, generation, $2, {s}.clock(), $3, $4 FROM {s}.run WHERE id = $1";
 const CLEAR_INBOX: &str = "DELETE FROM {s}.inbox WHERE run = $1";
 const CLEAR_SAVED: &str = "DELETE FROM {s}.saved WHERE run = $1";
+/// A step that was kept with the end goes to the others.
+const UNFOLD: &str = "\
+    INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output) \
+    SELECT e.run, e.generation, e.step_name, e.step_attempt, -1, e.step_epoch, $2, e.step_started_at, e.step_ended_at, \
+           coalesce(e.step_output, e.output) \
+    FROM {s}.run AS r \
+    JOIN {s}.ended AS e ON e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation \
+    WHERE r.id = $1 AND e.step_name IS NOT NULL ON CONFLICT DO NOTHING";
 const REOPEN: &str = "\
     UPDATE {s}.run SET generation = generation + 1, opened_at = {s}.clock(), recoveries = 0, node = NULL, claim = NULL \
     WHERE id = $1";
@@ -135,8 +143,8 @@ impl Single<'_> {
             }
             _ => {}
         }
-        let outcome = batch.write(session, self.node, Frame::Begun).await?;
-        match outcome.standings.first() {
+        let outcome = batch.write(session, self.node).await?;
+        match outcome.standings.iter().flatten().next() {
             Some(Standing::Held) => {}
             Some(Standing::Said(at)) => {
                 self.changes.gone.push((run, claim));
@@ -200,7 +208,7 @@ impl Single<'_> {
         }
         let mut batch = Batch::default();
         batch.start(run, new, self.node.is_some());
-        let mut outcome = batch.write(self.session, self.node, Frame::Begun).await?;
+        let mut outcome = batch.write(self.session, self.node).await?;
         if let Some(fact) = outcome.keys.first().filter(|_| outcome.begun.is_empty()) {
             return Ok(fact.judge(run, new)?);
         }
@@ -257,6 +265,7 @@ impl Single<'_> {
         if found.ended.is_none() || found.generation != after {
             return Err(Refusal::Open.into());
         }
+        session.execute(UNFOLD, &[&id, &(StepKind::Completed as i16)]).await?;
         session.execute(REOPEN, &[&id]).await?;
         // What was sent while it ended may have come after it.
         session.execute(CLEAR_INBOX, &[&id]).await?;

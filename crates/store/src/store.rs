@@ -56,6 +56,12 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
+    /// How many batches may well be written at once. With more than one, all units of a run are handed in one after the
+    /// other, and units that may have to wait for a stranger (starts and messages with keys) hold up only each other.
+    fn lanes(&self) -> usize {
+        1
+    }
+
     /// Writes a batch in one transaction, in order, and answers each unit. `node` is the acting node;
     /// `None` for a client that runs nothing: its acts that carry a claim are refused, and the runs it
     /// starts are ready.

@@ -11,20 +11,24 @@ pub(super) const FACTS: &str = "\
 pub(super) const CHECK: &str = "\
     SELECT {s}.all_held((\
         SELECT count(*) FROM unnest($1::uuid[], $2::bigint[]) AS u (run, claim) \
-        JOIN {s}.run AS r ON r.id = u.run AND r.node = $3 AND r.claim = u.claim \
-        WHERE NOT EXISTS (SELECT FROM {s}.ended AS e \
+        CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
+        WHERE r.node = $3 AND r.claim = u.claim AND NOT EXISTS (SELECT FROM {s}.ended AS e \
             WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation)) = cardinality($1::uuid[]))";
 /// After the check. One that is there already fails the batch, which is then written with care.
 pub(super) const CHECKED_STEPS: &str = "\
     INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail) \
     SELECT * FROM unnest($1::uuid[], $2::int[], $3::text[], $4::int[], $5::int[], $6::int[], $7::smallint[], \
                          $8::bigint[], $9::bigint[], $10::bytea[], $11::bytea[])";
-pub(super) const CHECKED_ENDS: &str = "\
-    INSERT INTO {s}.ended (workflow, run, generation, state, at, claim, output, failure) \
-    SELECT r.workflow, r.id, r.generation, u.state, {s}.clock(), u.claim, u.output, u.failure \
-    FROM unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::bytea[], $5::bytea[]) \
-        AS u (run, claim, state, output, failure) \
-    JOIN {s}.run AS r ON r.id = u.run";
+/// Ends of runs that the node holds beyond doubt. A last step that only completed comes with them.
+pub(super) const KNOWN_ENDS: &str = "\
+    INSERT INTO {s}.ended (workflow, run, generation, state, at, claim, output, failure, step_name, step_attempt, \
+                           step_epoch, step_started_at, step_ended_at, step_output) \
+    SELECT u.workflow, u.run, u.generation, u.state, (SELECT {s}.clock()), u.claim, u.output, u.failure, u.step_name, \
+           u.step_attempt, u.step_epoch, u.step_started_at, u.step_ended_at, u.step_output \
+    FROM unnest($1::text[], $2::uuid[], $3::int[], $4::smallint[], $5::bigint[], $6::bytea[], $7::bytea[], \
+                $8::text[], $9::int[], $10::int[], $11::bigint[], $12::bigint[], $13::bytea[]) \
+        AS u (workflow, run, generation, state, claim, output, failure, step_name, step_attempt, step_epoch, \
+              step_started_at, step_ended_at, step_output)";
 pub(super) const CHECKED_INBOX: &str = "DELETE FROM {s}.inbox WHERE run = ANY($1)";
 pub(super) const CHECKED_SAVED: &str = "DELETE FROM {s}.saved WHERE run = ANY($1)";
 /// Records of runs that the node holds. One that is there already stays as it is.
@@ -35,17 +39,17 @@ pub(super) const STEPS: &str = "\
     FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::text[], $5::int[], $6::int[], $7::int[], $8::smallint[], \
                 $9::bigint[], $10::bigint[], $11::bytea[], $12::bytea[]) WITH ORDINALITY \
         AS u (run, claim, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail, no) \
-    JOIN {s}.run AS r ON r.id = u.run AND r.node = $13 AND r.claim = u.claim \
-    WHERE NOT EXISTS (SELECT FROM {s}.ended AS e \
+    CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
+    WHERE r.node = $13 AND r.claim = u.claim AND NOT EXISTS (SELECT FROM {s}.ended AS e \
         WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation) \
     ORDER BY u.no ON CONFLICT DO NOTHING";
 pub(super) const ENDS: &str = "\
     INSERT INTO {s}.ended (workflow, run, generation, state, at, claim, output, failure) \
-    SELECT r.workflow, r.id, r.generation, u.state, {s}.clock(), u.claim, u.output, u.failure \
+    SELECT r.workflow, r.id, r.generation, u.state, (SELECT {s}.clock()), u.claim, u.output, u.failure \
     FROM unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::bytea[], $5::bytea[]) \
         AS u (run, claim, state, output, failure) \
-    JOIN {s}.run AS r ON r.id = u.run AND r.node = $6 AND r.claim = u.claim \
-    WHERE NOT EXISTS (SELECT FROM {s}.ended AS e \
+    CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
+    WHERE r.node = $6 AND r.claim = u.claim AND NOT EXISTS (SELECT FROM {s}.ended AS e \
         WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation)";
 /// What goes with an end that this claim has written.
 pub(super) const CLEAR_INBOX: &str = "\
@@ -73,6 +77,42 @@ pub(super) const KEYS: &str = "\
     SELECT k.run, k.digest, EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.run) \
     FROM unnest($1::uuid[], $2::text[], $3::text[]) WITH ORDINALITY AS u (run, workflow, key, no) \
     LEFT JOIN {s}.key AS k ON k.workflow = u.workflow AND k.key = u.key ORDER BY u.no";
+/// Runs without keys that begin. One that is wanted by the node is its own if nothing of the same line is ready. Answers
+/// in which of the lines something is, and the row of `holding`.
+pub(super) const FRESH: &str = "\
+    WITH seen AS MATERIALIZED (\
+        SELECT {s}.clock() AS now, ARRAY (\
+            SELECT l.no::int FROM unnest($15::text[], $16::text[]) WITH ORDINALITY AS l (queue, workflow, no) \
+            WHERE EXISTS (SELECT FROM {s}.ready AS a WHERE a.queue = l.queue AND a.workflow = l.workflow)) AS busy), \
+    started AS (\
+        INSERT INTO {s}.run (id, workflow, queue, priority, node, claim, generation, definition, opened_at, recoveries, \
+                             created_at, timeout, input, context, tags, forked_from, trace) \
+        SELECT u.id, u.workflow, u.queue, u.priority, CASE WHEN u.claim IS NOT NULL AND u.line <> ALL(busy) THEN $17::uuid END, \
+               CASE WHEN u.line <> ALL(busy) THEN u.claim END, 1, \
+               CASE WHEN u.line <> ALL(busy) THEN u.definition END, \
+               CASE WHEN u.delay > 0 THEN {s}.after(u.delay) ELSE now END, 0, now, u.timeout, u.input, u.context, \
+               u.tags, u.forked_from, u.trace \
+        FROM unnest($1::uuid[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[], $7::bytea[], \
+                    $8::bytea[], $9::text[], $10::uuid[], $11::text[], $12::bigint[], $13::bigint[], $14::int[]) \
+            AS u (id, workflow, queue, priority, delay, timeout, input, context, tags, forked_from, trace, claim, \
+                  definition, line), seen), \
+    ready AS (\
+        INSERT INTO {s}.ready (queue, workflow, priority, run) \
+        SELECT u.queue, u.workflow, u.priority, u.id \
+        FROM unnest($1::uuid[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $12::bigint[], $14::int[]) \
+            AS u (id, workflow, queue, priority, delay, claim, line), seen \
+        WHERE u.delay = 0 AND (u.claim IS NULL OR u.line = ANY(busy))), \
+    waiting AS (\
+        INSERT INTO {s}.waiting (run, workflow, state, until, topics) \
+        SELECT u.id, u.workflow, 0, {s}.after(u.delay), '{}' \
+        FROM unnest($1::uuid[], $2::text[], $5::bigint[]) AS u (id, workflow, delay) WHERE u.delay > 0), \
+    holding AS (\
+        INSERT INTO {s}.holding (node, claims, runs) \
+        SELECT $17::uuid, array_agg(u.claim), array_agg(u.id) \
+        FROM unnest($1::uuid[], $12::bigint[], $14::int[]) AS u (id, claim, line), seen \
+        WHERE u.claim IS NOT NULL AND u.line <> ALL(busy) HAVING count(*) > 0 \
+        RETURNING no) \
+    SELECT busy, (SELECT no FROM holding) FROM seen";
 /// Runs that begin. One that is wanted by the node is its own if nothing of the same line is ready.
 pub(super) const STARTS: &str = "\
     WITH new AS (\
@@ -89,7 +129,7 @@ pub(super) const STARTS: &str = "\
         INSERT INTO {s}.run (id, workflow, queue, priority, node, claim, generation, definition, opened_at, recoveries, \
                              created_at, timeout, input, context, key, tags, forked_from, trace) \
         SELECT id, workflow, queue, priority, CASE WHEN own THEN $15::uuid END, CASE WHEN own THEN claim END, 1, \
-               CASE WHEN own THEN definition END, {s}.after(delay), 0, {s}.clock(), timeout, input, context, key, tags, \
+               CASE WHEN own THEN definition END, {s}.after(delay), 0, (SELECT {s}.clock()), timeout, input, context, key, tags, \
                forked_from, trace FROM new \
         RETURNING id, workflow, queue, priority, claim, opened_at, opened_at > created_at AS delayed), \
     ready AS (\
@@ -105,15 +145,17 @@ pub(super) const STARTS: &str = "\
     SELECT id, claim, (SELECT no FROM holding) FROM started";
 pub(super) const TAGS: &str = "\
     INSERT INTO {s}.tag (tag, run) \
-    SELECT u.tag, u.run FROM unnest($1::text[], $2::uuid[]) AS u (tag, run) JOIN {s}.run AS r ON r.id = u.run \
+    SELECT u.tag, u.run FROM unnest($1::text[], $2::uuid[]) AS u (tag, run) \
+    WHERE EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.run) \
     ON CONFLICT DO NOTHING";
 /// Records that runs begin with.
 pub(super) const GIVEN: &str = "\
+    WITH noted AS (UPDATE {s}.run SET has_records = true WHERE id = ANY($1)) \
     INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail) \
     SELECT u.run, u.generation, u.name, u.attempt, u.started_in, u.epoch, u.kind, u.started_at, u.ended_at, u.output, \
            u.detail \
     FROM unnest($1::uuid[], $2::int[], $3::text[], $4::int[], $5::int[], $6::int[], $7::smallint[], $8::bigint[], \
                 $9::bigint[], $10::bytea[], $11::bytea[]) WITH ORDINALITY \
         AS u (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail, no) \
-    JOIN {s}.run AS r ON r.id = u.run ORDER BY u.no ON CONFLICT DO NOTHING";
+    WHERE EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.run) ORDER BY u.no ON CONFLICT DO NOTHING";
 pub(super) const FORGET: &str = "DELETE FROM {s}.holding WHERE no = ANY($1)";

@@ -59,6 +59,9 @@ pub struct Database {
     pub proxy: Proxy,
     /// Reaches it directly.
     pub free: Arc<Postgres>,
+    /// Makes what is there at the beginning: the others know nothing of that, as the tables are put back to it behind
+    /// their backs.
+    pub maker: Arc<Postgres>,
     /// Looks at the server from outside.
     pub client: Client,
     contents: Statement,
@@ -88,11 +91,12 @@ impl Database {
             ))
             .await
             .unwrap();
+        let maker = open(&schema, &format!("{front}@{server}/{back}"), "maker", options).await;
         let stopped =
             open(&schema, &format!("{front}@127.0.0.1:{}/{back}", proxy.port()), "stopped", options).await;
         let contents = client.prepare(&CONTENTS.replace("{s}", &schema)).await.unwrap();
         let waits = client.prepare(WAITS).await.unwrap();
-        Self { schema, stopped, proxy, free, client, contents, waits }
+        Self { schema, stopped, proxy, free, maker, client, contents, waits }
     }
 
     /// Remembers what the tables hold.

@@ -54,11 +54,15 @@ fn is_unavailable(said: &Said) -> bool {
 /// A batch that waits while its node is being declared dead looks only then whether the node lives.
 async fn waits_and_is_fenced(database: &Database) {
     World::Stale.make(&Stage::Tables(database)).await;
+    waits_there_and_is_fenced(database, &database.free, "free").await;
+}
+
+async fn waits_there_and_is_fenced(database: &Database, store: &Arc<windlass_postgres::Postgres>, way: &str) {
     database.proxy.stop_at(Stop::BeforeCommit);
     let death = ask(&database.stopped, Ask::DeclareDead(TWO, ONE));
     database.proxy.stopped().await;
-    let batch = ask(&database.free, batch());
-    database.until_it_waits("free").await;
+    let batch = ask(store, batch());
+    database.until_it_waits(way).await;
     database.proxy.go_on();
     assert_eq!(death.await.unwrap(), Said::Words("true".into()));
     let before = database.contents().await;
@@ -69,6 +73,13 @@ async fn waits_and_is_fenced(database: &Database) {
 #[tokio::test]
 async fn a_batch_that_waited_for_the_death_of_its_node_is_fenced() {
     waits_and_is_fenced(&Database::new().await).await;
+}
+
+#[tokio::test]
+async fn a_batch_of_a_handle_that_knows_what_its_node_holds_is_fenced_all_the_same() {
+    let database = Database::new().await;
+    World::Stale.make(&Stage::Tables(&database)).await;
+    waits_there_and_is_fenced(&database, &database.maker, "maker").await;
 }
 
 #[tokio::test]

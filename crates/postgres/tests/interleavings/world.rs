@@ -54,7 +54,7 @@ impl Stage<'_> {
     fn store(&self) -> &dyn Store {
         match self {
             Self::Model(store, _) => *store,
-            Self::Tables(database) => &*database.free,
+            Self::Tables(database) => &*database.maker,
         }
     }
 

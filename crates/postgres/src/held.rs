@@ -1,0 +1,109 @@
+//! What a handle knows of the runs that its nodes hold.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use windlass_core::{ClaimId, NodeId, RunId};
+
+/// A run as it is held. The same run may be held again before it is known here that it was given up: answers overtake
+/// each other.
+type Holding = (RunId, ClaimId);
+
+/// What does not change while a run is held.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) workflow: Arc<str>,
+    pub(crate) generation: u32,
+}
+
+#[derive(Debug)]
+struct Entry {
+    node: NodeId,
+    /// The row of `holding` that it came with.
+    row: i64,
+    /// `None` once the run may have been given up.
+    facts: Option<Facts>,
+}
+
+/// Which runs the nodes hold that joined through this handle, and with which row of `holding` each of them came.
+///
+/// While its node lives, a run is given up by that node alone. So what is in here needs no second look within a
+/// transaction that is fenced: it came with an answer of the server, and it is doubted from the moment on in which
+/// anything that gives it up is sent.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    nodes: HashSet<NodeId>,
+    runs: HashMap<Holding, Entry>,
+    left: HashMap<i64, usize>,
+    empty: Vec<i64>,
+}
+
+impl Held {
+    /// Notes a node that acts through this handle.
+    pub(crate) fn joined(&mut self, node: NodeId) {
+        self.nodes.insert(node);
+    }
+
+    /// Forgets a node that is gone, with all that it held: whoever takes that over tidies up after it.
+    pub(crate) fn gone(&mut self, node: NodeId) {
+        self.nodes.remove(&node);
+        let Self { runs, left, .. } = self;
+        runs.retain(|_, entry| {
+            let stays = entry.node != node;
+            if !stays {
+                left.remove(&entry.row);
+            }
+            stays
+        });
+    }
+
+    /// Notes a run that came with a row.
+    pub(crate) fn add(&mut self, run: Holding, row: i64, node: NodeId, facts: Facts) {
+        let facts = self.nodes.contains(&node).then_some(facts);
+        *self.left.entry(row).or_default() += 1;
+        if let Some(before) = self.runs.insert(run, Entry { node, row, facts }) {
+            self.lose(before.row);
+        }
+    }
+
+    /// What is known of a run, if this node holds it beyond doubt.
+    pub(crate) fn known(&self, run: Holding, node: Option<NodeId>) -> Option<Facts> {
+        self.runs.get(&run).filter(|entry| Some(entry.node) == node)?.facts.clone()
+    }
+
+    /// Notes that a run is about to be given up.
+    pub(crate) fn doubt(&mut self, run: Holding) {
+        if let Some(entry) = self.runs.get_mut(&run) {
+            entry.facts = None;
+        }
+    }
+
+    /// Notes that a run has gone.
+    pub(crate) fn remove(&mut self, run: Holding) {
+        if let Some(entry) = self.runs.remove(&run) {
+            self.lose(entry.row);
+        }
+    }
+
+    /// The rows of which nothing is left.
+    pub(crate) fn take_empty(&mut self) -> Vec<i64> {
+        std::mem::take(&mut self.empty)
+    }
+
+    /// Takes back rows that could not be removed.
+    pub(crate) fn give_back(&mut self, rows: Vec<i64>) {
+        self.empty.extend(rows);
+    }
+
+    fn lose(&mut self, row: i64) {
+        if let Some(left) = self.left.get_mut(&row) {
+            *left -= 1;
+            if *left == 0 {
+                self.left.remove(&row);
+                self.empty.push(row);
+            }
+        }
+    }
+}
