@@ -15,7 +15,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-pub use programs::install;
+pub use programs::{find as program, install};
 use user::User;
 
 /// Names a cluster that is there already, as a URL: it is used in place of a fresh one.

@@ -9,7 +9,11 @@ use std::{
 use crate::user::is_root;
 
 /// A program of PostgreSQL: on the path, or where the packages of distributions put it; of several versions the newest.
-pub(crate) fn find(program: &str) -> Result<PathBuf, String> {
+///
+/// # Errors
+///
+/// Says what to install when it is missing.
+pub fn find(program: &str) -> Result<PathBuf, String> {
     let path = env::var_os("PATH").unwrap_or_default();
     let on_path = env::split_paths(&path).map(|directory| directory.join(program));
     on_path.chain(packaged(program)).find(|file| file.is_file()).ok_or_else(|| {

@@ -127,6 +127,14 @@ fn bulk_starts_finds_retries_and_cancels() {
     assert_eq!(run("bulk"), lines);
 }
 
+#[cfg(feature = "postgres")]
+#[test]
+fn psql_starts_what_it_commits_and_nothing_else() {
+    let lines = "charged 420 for order 17\norder 17 is paid with receipt 1\n\
+                 order 18 was rolled back, and has no run\norders: 17; runs: 17\n";
+    assert_eq!(run("psql"), lines);
+}
+
 #[test]
 fn testing_runs_outside_the_laboratory_too() {
     assert_eq!(run("testing"), "thanked ada; `cargo test --example testing` runs the tests\n");

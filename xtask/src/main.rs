@@ -26,8 +26,8 @@ const HELP: &str = "\
 The project's chores.
 
   cargo xtask test [--fast]   everything: the checks below, all tests, doc tests, README and docs
-                              --fast leaves out the feature combinations, the documentation build and
-                              the other end of the rusqlite range
+                              --fast leaves out the feature combinations, the documentation build, the
+                              sqlx example and the other end of the rusqlite range
   cargo xtask check [--fast]  formatting, lints, documentation, feature combinations, what may depend on
                               what, licences, the rusqlite range; no tests but those of the range
   cargo xtask bench [ARGS]    the workloads beside the raw limit of the store, in a release build

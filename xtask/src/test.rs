@@ -22,9 +22,26 @@ pub(crate) fn run(workspace: &Workspace, pace: Pace) -> Result<(), String> {
         &["test", "--workspace", "--all-features", "--locked", "--doc"],
     ));
     if pace == Pace::Full {
+        chores.push(sqlx_example(tools));
         chores.push(driver_range::chore(tools));
     }
     chore::do_all(workspace, &chores)
+}
+
+/// The example that is a workspace of its own, because nothing else needs what it is built on.
+fn sqlx_example(tools: Tools) -> Chore<'static> {
+    const MANIFEST: &str = "examples/sqlx/Cargo.toml";
+    Chore::new(
+        "the sqlx example",
+        "if its lock file is old, `cargo update --workspace --manifest-path examples/sqlx/Cargo.toml` renews it",
+        move |workspace| {
+            if tools.rustfmt {
+                workspace.run(&mut workspace.cargo(&["fmt", "--manifest-path", MANIFEST, "--check"]))?;
+            }
+            workspace.run(&mut workspace.cargo(&["test", "--manifest-path", MANIFEST, "--locked"]))?;
+            Ok(Outcome::Done)
+        },
+    )
 }
 
 /// Unit tests, integration tests, and the examples through theirs.

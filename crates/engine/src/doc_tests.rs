@@ -24,3 +24,7 @@ struct Testing;
 
 #[doc = include_str!("../../../docs/payloads.md")]
 struct Payloads;
+
+#[cfg(feature = "postgres")]
+#[doc = include_str!("../../../docs/your-transaction.md")]
+struct YourTransaction;

@@ -71,6 +71,8 @@ mod node;
 mod options;
 mod order;
 mod outputs;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod run_loop;
 mod runs;
 mod settings;

@@ -43,17 +43,17 @@ pub(crate) struct Request {
 
 /// What a start may say beside workflow and input.
 #[derive(Clone, Default)]
-struct Settings {
-    key: Option<String>,
-    key_life: Option<Duration>,
-    or_existing: bool,
-    queue: Option<Arc<str>>,
-    priority: Option<u8>,
-    delay: Option<Duration>,
-    timeout: Option<Duration>,
-    tags: Vec<String>,
-    context: Option<Value>,
-    trace: Option<String>,
+pub(crate) struct Settings {
+    pub(crate) key: Option<String>,
+    pub(crate) key_life: Option<Duration>,
+    pub(crate) or_existing: bool,
+    pub(crate) queue: Option<Arc<str>>,
+    pub(crate) priority: Option<u8>,
+    pub(crate) delay: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) tags: Vec<String>,
+    pub(crate) context: Option<Value>,
+    pub(crate) trace: Option<String>,
 }
 
 /// The priority of a run whose start does not name one: in the middle.

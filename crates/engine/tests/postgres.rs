@@ -87,7 +87,7 @@ async fn what_an_application_starts_in_its_own_transaction_runs_when_that_commit
     let url = url();
     let engine = Engine::open(url.as_str()).workflow(chain::workflow()).launch().await?;
     let mut application = application(&url).await;
-    let start = format!("SELECT {}.start('chain', $1)", schema(&url));
+    let start = format!("SELECT {}.start('chain', $1::json)", schema(&url));
     let input = |number: u32| tokio_postgres::types::Json(serde_json::json!(number));
 
     let transaction = application.transaction().await.unwrap();

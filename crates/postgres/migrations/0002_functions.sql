@@ -1,4 +1,51 @@
 -- What an application calls in a transaction of its own, from any language. Rolled back, it never happened.
+--
+-- What is meant to be called (start, send, cancel, run_by_key, version) has the rights of whoever made it, so that a role
+-- needs no more than to call it. It therefore finds names only where it says, whatever the caller's search_path is, and
+-- nobody may call it who was not told so. The rest are its parts.
+
+-- The time of the call: the transaction of an application may have begun long ago.
+CREATE FUNCTION {s}.moment() RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT {s}.clock() + (extract(epoch FROM clock_timestamp() - transaction_timestamp()) * 1000000)::bigint
+$$;
+
+-- So much later than that; what is too far off becomes the latest there is.
+CREATE FUNCTION {s}.later(moment bigint, span bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS
+    $$ SELECT CASE WHEN span > 9223372036854775807 - moment THEN 9223372036854775807 ELSE moment + span END $$;
+
+-- A span in microseconds, a month of it being 30 days. What is too long becomes the longest there is, and what is
+-- negative becomes -1.
+CREATE FUNCTION {s}.micros(option text, span interval) RETURNS bigint LANGUAGE plpgsql IMMUTABLE STRICT AS $$
+BEGIN
+    IF NOT isfinite(span) THEN
+        RAISE EXCEPTION '`%` is infinite: leave it out, or name a span', option USING ERRCODE = 'WL003';
+    END IF;
+    RETURN greatest(least(extract(epoch FROM span) * 1000000, 9223372036854775807), -1)::bigint;
+END $$;
+
+-- JSON without the white space between its words, as programs write it.
+CREATE FUNCTION {s}.compact(json text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN json ~ E'[ \t\n\r]'
+        THEN regexp_replace(json, E'("(?:[^"\\\\]|\\\\.)*")|[ \t\n\r]+', E'\\1', 'g') ELSE json END
+$$;
+
+-- JSON as the store keeps it: its text, which every codec of the engine's has to be able to read.
+CREATE FUNCTION {s}.payload(option text, json text) RETURNS bytea LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    kept bytea  := convert_to(json::json::text, 'UTF8');
+    size bigint := octet_length(kept);
+    most bigint := pg_size_bytes(coalesce(nullif(current_setting('windlass.payload_limit', true), ''), '4 MB'));
+BEGIN
+    IF kept IS NULL THEN
+        RAISE EXCEPTION '`%` is NULL, which is no JSON: write ''null''', option USING ERRCODE = 'WL003';
+    END IF;
+    IF size > most THEN
+        RAISE EXCEPTION '`%` is % bytes, over the limit of %: keep large data elsewhere and pass a reference, or raise '
+            '`windlass.payload_limit`', option, size, most
+            USING ERRCODE = 'WL005', DETAIL = concat_ws(' ', option, size, most);
+    END IF;
+    RETURN kept;
+END $$;
 
 -- An id that sorts by time, as all ids of runs do.
 CREATE FUNCTION {s}.new_id() RETURNS uuid LANGUAGE sql VOLATILE AS $$
@@ -7,82 +54,224 @@ CREATE FUNCTION {s}.new_id() RETURNS uuid LANGUAGE sql VOLATILE AS $$
         52, 1), 53, 1), 'hex')::uuid
 $$;
 
--- Tells the processes that listen, when the transaction commits.
+-- Tells the processes that listen, when the transaction commits. PostgreSQL lets commits that tell something pass one at
+-- a time, so it can be left out.
 CREATE FUNCTION {s}.stir() RETURNS void LANGUAGE sql VOLATILE AS
-    $$ SELECT pg_notify({channel}, 'sql') $$;
+    $$ SELECT pg_notify({channel}, 'sql') WHERE current_setting('windlass.notify', true) IS DISTINCT FROM 'off' $$;
 
--- Starts a run, and answers its id. The same key with the same input answers the run that has it.
-CREATE FUNCTION {s}.start(
-    workflow text,
-    input    json     DEFAULT 'null',
-    key      text     DEFAULT NULL,
-    queue    text     DEFAULT 'default',
-    priority integer  DEFAULT 5,
-    delay    interval DEFAULT '0',
-    timeout  interval DEFAULT NULL,
-    tags     text[]   DEFAULT '{}'
-) RETURNS uuid LANGUAGE plpgsql VOLATILE AS $$
+-- What the transaction of an application says to runs. It is delivered when that commits, and the row deleted: so a run is
+-- held up by nobody who takes his time, and others never see a row.
+CREATE TABLE {s}.posted (
+    no    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run   uuid   NOT NULL,
+    topic text   COLLATE "C" NOT NULL,
+    key   text   COLLATE "C",
+    body  bytea  NOT NULL
+);
+
+-- Puts a message into the inbox of its run, and makes the run ready if it waits for that. Nothing comes of a message whose
+-- key is known, or whose run has ended meanwhile.
+CREATE FUNCTION {s}.deliver() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
-    new_run uuid   := {s}.new_id();
-    payload bytea  := convert_to(input::text, 'UTF8');
-    hash    bytea  := substring(sha256(convert_to(input::text, 'UTF8')) FROM 1 FOR 16);
-    wait    bigint := greatest(extract(epoch FROM delay) * 1000000, 0)::bigint;
+    known record;
+BEGIN
+    -- Whoever may call functions could have this one called by a table of his own, whose columns and their types could be
+    -- anything. So this comes before it looks at a row.
+    IF tg_relid <> $windlass${s}.posted$windlass$::regclass THEN
+        RAISE EXCEPTION 'only what was posted is delivered' USING ERRCODE = '42501';
+    END IF;
+    DELETE FROM {s}.posted AS p WHERE p.no = new.no;
+    -- Whoever moves the run is waited for, and waits.
+    SELECT r.workflow, r.queue, r.priority, r.generation INTO known FROM {s}.run AS r WHERE r.id = new.run FOR UPDATE;
+    IF NOT FOUND
+        OR EXISTS (SELECT FROM {s}.ended AS e
+            WHERE e.workflow = known.workflow AND e.run = new.run AND e.generation = known.generation)
+        OR EXISTS (SELECT FROM {s}.inbox AS i WHERE i.run = new.run AND i.topic = new.topic AND i.key = new.key)
+        OR EXISTS (SELECT FROM {s}.delivered AS d WHERE d.run = new.run AND d.topic = new.topic AND d.key = new.key)
+    THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO {s}.inbox (run, topic, key, body, at) VALUES (new.run, new.topic, new.key, new.body, {s}.moment());
+    -- One that waits for its delay and is cancelled is woken too: it ends before any of its code begins.
+    DELETE FROM {s}.waiting AS w
+    WHERE w.run = new.run AND (w.topics @> ARRAY[new.topic] OR w.state = 0 AND new.topic = '!cancel');
+    IF FOUND THEN
+        INSERT INTO {s}.ready (queue, workflow, priority, run)
+        VALUES (known.queue, known.workflow, known.priority, new.run);
+    END IF;
+    PERFORM {s}.stir();
+    RETURN NULL;
+END $$;
+
+CREATE CONSTRAINT TRIGGER deliver AFTER INSERT ON {s}.posted DEFERRABLE INITIALLY DEFERRED
+FOR EACH ROW EXECUTE FUNCTION {s}.deliver();
+
+-- Answers whether a run can be told something, or was told it under the same key.
+CREATE FUNCTION {s}.post(target uuid, topic text, body bytea, key text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF EXISTS (SELECT FROM {s}.run AS r WHERE r.id = target AND NOT EXISTS (SELECT FROM {s}.ended AS e
+        WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation)) THEN
+        INSERT INTO {s}.posted (run, topic, key, body) VALUES (target, post.topic, post.key, post.body);
+        RETURN true;
+    END IF;
+    RETURN EXISTS (SELECT FROM {s}.delivered AS d
+        WHERE d.run = target AND d.topic = post.topic AND d.key = post.key);
+END $$;
+
+-- Starts a run, and answers its id. The same key with the same input answers the run that has it. An option that is NULL
+-- is as if it had been left out.
+CREATE FUNCTION {s}.start(
+    workflow    text,
+    input       text     DEFAULT 'null',
+    key         text     DEFAULT NULL,
+    queue       text     DEFAULT 'default',
+    priority    integer  DEFAULT 5,
+    delay       interval DEFAULT NULL,
+    timeout     interval DEFAULT NULL,
+    tags        text[]   DEFAULT NULL,
+    context     jsonb    DEFAULT NULL,
+    key_for     interval DEFAULT NULL,
+    or_existing boolean  DEFAULT false,
+    trace       text     DEFAULT NULL
+) RETURNS uuid LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    new_run uuid     := {s}.new_id();
+    now     bigint   := {s}.moment();
+    line    text     := coalesce(start.queue, 'default');
+    rank    integer  := coalesce(start.priority, 5);
+    payload bytea    := {s}.payload('input', start.input);
+    seed    bytea    := {s}.payload('context', {s}.compact(coalesce(start.context, '{}')::text));
+    wait    bigint   := greatest({s}.micros('delay', start.delay), 0);
+    most    bigint   := {s}.micros('timeout', start.timeout);
+    life    bigint   := {s}.micros('key_for', start.key_for);
+    words   text[]   := ARRAY(SELECT unnest(start.tags));
+    digest  bytea;
     known   record;
 BEGIN
-    IF workflow IS NULL OR workflow = '' THEN
+    IF coalesce(start.workflow, '') = '' THEN
         RAISE EXCEPTION 'a run needs the name of a workflow' USING ERRCODE = 'WL003';
-    END IF;
-    IF priority NOT BETWEEN 0 AND 9 THEN
-        RAISE EXCEPTION 'priority % does not exist: 0 is the most urgent, 9 the least', priority USING ERRCODE = 'WL003';
-    END IF;
-    IF input IS NULL THEN
-        RAISE EXCEPTION 'the input is NULL, which is no JSON: write ''null''' USING ERRCODE = 'WL003';
+    ELSIF rank NOT BETWEEN 0 AND 9 THEN
+        RAISE EXCEPTION 'priority % does not exist: 0 is the most urgent, 9 the least', rank USING ERRCODE = 'WL003';
+    ELSIF most <= 0 OR life <= 0 THEN
+        RAISE EXCEPTION '`timeout` and `key_for` must be longer than nothing' USING ERRCODE = 'WL003';
+    ELSIF jsonb_typeof(start.context) <> 'object' THEN
+        RAISE EXCEPTION 'the context must be a JSON object, not %', start.context USING ERRCODE = 'WL003';
+    ELSIF array_position(words, NULL) IS NOT NULL THEN
+        RAISE EXCEPTION 'one of the tags is NULL' USING ERRCODE = 'WL003';
     END IF;
     IF start.key IS NOT NULL THEN
-        INSERT INTO {s}.key AS k (workflow, key, run, digest, until) VALUES (start.workflow, start.key, new_run, hash, NULL)
+        digest := substring(sha256(convert_to({s}.compact(start.input), 'UTF8')) FROM 1 FOR 16);
+        -- Whoever has just taken the key is waited for: rolled back, it did not.
+        INSERT INTO {s}.key AS k (workflow, key, run, digest, until)
+        VALUES (start.workflow, start.key, new_run, digest, {s}.later(now, life))
         ON CONFLICT ON CONSTRAINT key_pkey
-        DO UPDATE SET run = excluded.run, digest = excluded.digest, until = excluded.until WHERE k.until <= {s}.clock();
+        DO UPDATE SET run = excluded.run, digest = excluded.digest, until = excluded.until WHERE k.until <= now;
         IF NOT FOUND THEN
             SELECT k.run, k.digest INTO known FROM {s}.key AS k WHERE k.workflow = start.workflow AND k.key = start.key;
-            IF known.digest <> hash THEN
-                RAISE EXCEPTION 'the key `%` belongs to run %, which has another input', start.key, known.run
-                    USING ERRCODE = 'WL002';
+            IF known.digest <> digest AND start.or_existing IS NOT TRUE THEN
+                RAISE EXCEPTION 'the key `%` belongs to run %, which has another input: use another key, or ask for that '
+                    'run with `or_existing => true`', start.key, known.run
+                    USING ERRCODE = 'WL002', DETAIL = known.run::text;
             END IF;
             RETURN known.run;
         END IF;
     END IF;
-    INSERT INTO {s}.run (id, workflow, queue, priority, generation, opened_at, recoveries, created_at, timeout, input, key, tags)
-    VALUES (new_run, start.workflow, start.queue, start.priority, 1, {s}.after(wait), 0, {s}.clock(),
-            (extract(epoch FROM start.timeout) * 1000000)::bigint, payload, start.key,
-            CASE WHEN cardinality(start.tags) > 0 THEN array_to_json(start.tags)::text END);
-    INSERT INTO {s}.tag (tag, run) SELECT DISTINCT tag, new_run FROM unnest(start.tags) AS u (tag);
+    INSERT INTO {s}.run (id, workflow, queue, priority, generation, opened_at, recoveries, created_at, timeout, input,
+                         context, key, tags, trace)
+    VALUES (new_run, start.workflow, line, rank, 1, {s}.later(now, wait), 0, now, most, payload,
+            nullif(seed, '{}'), start.key, CASE WHEN cardinality(words) > 0 THEN array_to_json(words)::text END, start.trace);
+    INSERT INTO {s}.tag (tag, run) SELECT DISTINCT word, new_run FROM unnest(words) AS u (word);
     IF wait > 0 THEN
-        INSERT INTO {s}.waiting (run, workflow, state, until, topics) VALUES (new_run, start.workflow, 0, {s}.after(wait), '{}');
+        INSERT INTO {s}.waiting (run, workflow, state, until, topics)
+        VALUES (new_run, start.workflow, 0, {s}.later(now, wait), '{}');
     ELSE
-        INSERT INTO {s}.ready (queue, workflow, priority, run) VALUES (start.queue, start.workflow, start.priority, new_run);
+        INSERT INTO {s}.ready (queue, workflow, priority, run) VALUES (line, start.workflow, rank, new_run);
     END IF;
     PERFORM {s}.stir();
     RETURN new_run;
 END $$;
 
--- Asks a run to stop. Answers whether it could still be asked: false when it has ended, or is not known.
-CREATE FUNCTION {s}.cancel(run uuid, reason text DEFAULT '') RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    known record;
+-- The same for JSON that has a type. A literal that has none is text, so that nobody has to say which is meant.
+CREATE FUNCTION {s}.start(
+    workflow    text,
+    input       json,
+    key         text     DEFAULT NULL,
+    queue       text     DEFAULT 'default',
+    priority    integer  DEFAULT 5,
+    delay       interval DEFAULT NULL,
+    timeout     interval DEFAULT NULL,
+    tags        text[]   DEFAULT NULL,
+    context     jsonb    DEFAULT NULL,
+    key_for     interval DEFAULT NULL,
+    or_existing boolean  DEFAULT false,
+    trace       text     DEFAULT NULL
+) RETURNS uuid LANGUAGE sql VOLATILE
+RETURN {s}.start(workflow, input::text, key, queue, priority, delay, timeout, tags, context, key_for, or_existing, trace);
+
+CREATE FUNCTION {s}.start(
+    workflow    text,
+    input       jsonb,
+    key         text     DEFAULT NULL,
+    queue       text     DEFAULT 'default',
+    priority    integer  DEFAULT 5,
+    delay       interval DEFAULT NULL,
+    timeout     interval DEFAULT NULL,
+    tags        text[]   DEFAULT NULL,
+    context     jsonb    DEFAULT NULL,
+    key_for     interval DEFAULT NULL,
+    or_existing boolean  DEFAULT false,
+    trace       text     DEFAULT NULL
+) RETURNS uuid LANGUAGE sql VOLATILE
+RETURN {s}.start(workflow, input::text, key, queue, priority, delay, timeout, tags, context, key_for, or_existing, trace);
+
+-- Sends a run an event. Answers whether it can get there, or did under the same key before: false when the run has ended,
+-- or is not known.
+CREATE FUNCTION {s}.send(run uuid, topic text, payload text DEFAULT 'null', key text DEFAULT NULL)
+RETURNS boolean LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN
-    SELECT r.* INTO known FROM {s}.run AS r WHERE r.id = cancel.run FOR UPDATE;
-    IF NOT FOUND OR EXISTS (SELECT FROM {s}.ended AS e
-        WHERE e.workflow = known.workflow AND e.run = known.id AND e.generation = known.generation) THEN
-        RETURN false;
+    IF coalesce(topic, '') = '' THEN
+        RAISE EXCEPTION 'an event needs the name of a topic' USING ERRCODE = 'WL003';
+    ELSIF starts_with(topic, '!') THEN
+        RAISE EXCEPTION 'the topic `%` is the engine''s own: choose one that does not begin with `!`', topic
+            USING ERRCODE = 'WL003';
     END IF;
-    INSERT INTO {s}.inbox (run, topic, body, at)
-    VALUES (cancel.run, '!cancel', convert_to(coalesce(cancel.reason, ''), 'UTF8'), {s}.clock());
-    -- One that waits for its delay is woken too: it ends before any of its code begins.
-    DELETE FROM {s}.waiting AS w WHERE w.run = cancel.run AND (w.state = 0 OR w.topics @> ARRAY['!cancel']);
-    IF FOUND THEN
-        INSERT INTO {s}.ready (queue, workflow, priority, run)
-        VALUES (known.queue, known.workflow, known.priority, known.id);
-    END IF;
-    PERFORM {s}.stir();
-    RETURN true;
+    RETURN {s}.post(send.run, send.topic, {s}.payload('payload', send.payload), send.key);
 END $$;
+
+CREATE FUNCTION {s}.send(run uuid, topic text, payload json, key text DEFAULT NULL) RETURNS boolean LANGUAGE sql VOLATILE
+RETURN {s}.send(run, topic, payload::text, key);
+
+CREATE FUNCTION {s}.send(run uuid, topic text, payload jsonb, key text DEFAULT NULL) RETURNS boolean LANGUAGE sql VOLATILE
+RETURN {s}.send(run, topic, payload::text, key);
+
+-- Asks a run to stop. Answers whether it could still be asked: false when it has ended, or is not known.
+CREATE FUNCTION {s}.cancel(run uuid, reason text DEFAULT '')
+RETURNS boolean LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    RETURN {s}.post(cancel.run, '!cancel', convert_to(coalesce(cancel.reason, ''), 'UTF8'), NULL);
+END $$;
+
+-- The run that was started under a key; NULL when there is none.
+CREATE FUNCTION {s}.run_by_key(workflow text, key text)
+RETURNS uuid LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    RETURN (SELECT k.run FROM {s}.key AS k
+        WHERE k.workflow = run_by_key.workflow AND k.key = run_by_key.key AND (k.until IS NULL OR k.until > {s}.moment()));
+END $$;
+
+-- The version of the schema, and so of these functions.
+CREATE FUNCTION {s}.version()
+RETURNS integer LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (SELECT max(m.version) FROM {s}.migration AS m);
+END $$;
+
+REVOKE ALL ON FUNCTION
+    {s}.start(text, text, text, text, integer, interval, interval, text[], jsonb, interval, boolean, text),
+    {s}.send(uuid, text, text, text), {s}.cancel(uuid, text), {s}.run_by_key(text, text), {s}.version()
+FROM PUBLIC;

@@ -11,7 +11,11 @@
 //! How it locks: first what stands for the life of a node, then runs in the order of their ids, then keys in their own
 //! order, and last the rows that say where a run stands. So nobody waits for one who waits for him. A claim locks the
 //! other way round, and may, for it waits for nobody: it passes over what is locked.
+//!
+//! [`Application`] calls the functions that start runs, send to them and cancel them in a transaction of the
+//! application's own. Those wait, and are waited for, as long as that transaction lasts.
 
+mod application;
 mod batch;
 mod claim;
 mod column;
@@ -32,4 +36,11 @@ mod reach;
 mod session;
 mod single;
 
-pub use self::{error::OpenError, options::PostgresOptions, postgres::Postgres};
+pub use tokio_postgres;
+
+pub use self::{
+    application::{Application, CallError, StartCall},
+    error::OpenError,
+    options::PostgresOptions,
+    postgres::Postgres,
+};

@@ -105,9 +105,8 @@ async fn a_schema_may_have_any_name() {
     let store = PostgresOptions::new().schema(&schema).open(server).await.unwrap();
     store.nodes().await.unwrap();
     drop(store);
-    connect(server)
-        .await
-        .batch_execute(&format!("DROP SCHEMA \"{}\" CASCADE", schema.replace('"', "\"\"")))
-        .await
-        .unwrap();
+    let (application, quoted) = (connect(server).await, format!("\"{}\"", schema.replace('"', "\"\"")));
+    let call = format!("SELECT {quoted}.send({quoted}.start('etl'), 'paid')");
+    application.batch_execute(&call).await.unwrap();
+    application.batch_execute(&format!("DROP SCHEMA {quoted} CASCADE")).await.unwrap();
 }

@@ -222,6 +222,10 @@ pub struct NewEnd {
 }
 
 /// A row for a run's inbox. The store adds number and time.
+///
+/// A topic that begins with `!` is an order of the engine's own, whose body is plain text. Every other topic is the name of
+/// an event, whose body is JSON: as the engine's codec keeps it, or as plain text, which applications write in their own
+/// transactions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewMessage {
     /// What it is about.

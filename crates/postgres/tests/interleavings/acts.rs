@@ -20,12 +20,16 @@ pub const FIRST: RunId = RunId::from_bytes([1; 16]);
 pub const SECOND: RunId = RunId::from_bytes([2; 16]);
 pub const NEW: RunId = RunId::from_bytes([8; 16]);
 pub const NEWER: RunId = RunId::from_bytes([9; 16]);
-pub const LATER: [RunId; 5] = [
+pub const LATER: [RunId; 9] = [
     RunId::from_bytes([10; 16]),
     RunId::from_bytes([11; 16]),
     RunId::from_bytes([12; 16]),
     RunId::from_bytes([13; 16]),
     RunId::from_bytes([14; 16]),
+    RunId::from_bytes([15; 16]),
+    RunId::from_bytes([16; 16]),
+    RunId::from_bytes([17; 16]),
+    RunId::from_bytes([18; 16]),
 ];
 pub const V1: DefinitionId = DefinitionId(1);
 pub const V2: DefinitionId = DefinitionId(2);

@@ -7,6 +7,8 @@ use windlass_store::{
     Act, Claim, Claimed, Death, DefinitionId, InboxRow, NewNode, NodeRow, RunImage, Store, StoreError, Unit,
 };
 
+use crate::call::Call;
+
 /// An operation.
 #[derive(Clone, Debug)]
 pub enum Ask {
@@ -19,6 +21,8 @@ pub enum Ask {
     DeclareDead(NodeId, NodeId),
     Sweep(NodeId),
     Define(windlass_store::DefinitionRow),
+    /// A function that an application calls.
+    Call(Call),
     /// Nothing at all.
     Nothing,
 }
@@ -57,6 +61,7 @@ impl Ask {
             }
             Self::Sweep(judge) => show(store.sweep(judge, 1_000_000).await),
             Self::Define(row) => show(store.define(row).await.map(|_| ())),
+            Self::Call(call) => call.put(store).await,
             Self::Nothing => String::new(),
         })
     }

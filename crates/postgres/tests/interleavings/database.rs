@@ -51,6 +51,12 @@ const CONTENTS: &str = "\
 const WAITS: &str =
     "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock')";
 
+/// Connections of applications, one of which can be stopped.
+pub struct Applications {
+    pub stopped: Arc<Client>,
+    pub free: Arc<Client>,
+}
+
 /// A schema of its own, whose clock stands still until it is set.
 pub struct Database {
     pub schema: String,
@@ -62,6 +68,8 @@ pub struct Database {
     /// Makes what is there at the beginning: the others know nothing of that, as the tables are put back to it behind
     /// their backs.
     pub maker: Arc<Postgres>,
+    /// Applications that reach it in the same two ways.
+    pub applications: Applications,
     /// Looks at the server from outside.
     pub client: Client,
     contents: Statement,
@@ -82,21 +90,29 @@ impl Database {
         let proxy = Proxy::start(server.to_owned()).await;
         let client = connect(cluster().url()).await;
         client.batch_execute("SET synchronous_commit = off").await.unwrap();
-        let free = open(&schema, &format!("{front}@{server}/{back}"), "free", options).await;
+        let free = open(&schema, cluster().url(), "free", options).await;
         client
             .batch_execute(&format!(
                 "CREATE TABLE {schema}.test_clock (now bigint NOT NULL); INSERT INTO {schema}.test_clock VALUES (0); \
                  CREATE OR REPLACE FUNCTION {schema}.clock() RETURNS bigint LANGUAGE sql STABLE AS \
-                 'SELECT now FROM {schema}.test_clock'"
+                 'SELECT now FROM {schema}.test_clock'; \
+                 CREATE OR REPLACE FUNCTION {schema}.moment() RETURNS bigint LANGUAGE sql VOLATILE AS \
+                 'SELECT {schema}.clock()'; \
+                 CREATE OR REPLACE FUNCTION {schema}.new_id() RETURNS uuid LANGUAGE sql VOLATILE AS \
+                 $$ SELECT current_setting('test.id')::uuid $$"
             ))
             .await
             .unwrap();
         let maker = open(&schema, &format!("{front}@{server}/{back}"), "maker", options).await;
-        let stopped =
-            open(&schema, &format!("{front}@127.0.0.1:{}/{back}", proxy.port()), "stopped", options).await;
+        let through = format!("{front}@127.0.0.1:{}/{back}", proxy.port());
+        let stopped = open(&schema, &through, "stopped", options).await;
+        let applications = Applications {
+            stopped: Arc::new(connect(&url(&schema, &through, "stopped", options)).await),
+            free: Arc::new(connect(&url(&schema, cluster().url(), "free", options)).await),
+        };
         let contents = client.prepare(&CONTENTS.replace("{s}", &schema)).await.unwrap();
         let waits = client.prepare(WAITS).await.unwrap();
-        Self { schema, stopped, proxy, free, maker, client, contents, waits }
+        Self { schema, stopped, proxy, free, maker, applications, client, contents, waits }
     }
 
     /// Remembers what the tables hold.
@@ -163,8 +179,12 @@ impl Drop for Database {
     }
 }
 
-async fn open(schema: &str, url: &str, way: &str, options: &str) -> Arc<Postgres> {
-    // What is tried here has nothing to do with the disk.
-    let url = format!("{url}?application_name={schema}.{way}&options=-c%20synchronous_commit%3Doff{options}");
+async fn open(schema: &str, server: &str, way: &str, options: &str) -> Arc<Postgres> {
+    let url = url(schema, server, way, options);
     Arc::new(PostgresOptions::new().schema(schema).connections(2).open(&url).await.unwrap())
+}
+
+fn url(schema: &str, server: &str, way: &str, options: &str) -> String {
+    // What is tried here has nothing to do with the disk.
+    format!("{server}?application_name={schema}.{way}&options=-c%20synchronous_commit%3Doff{options}")
 }

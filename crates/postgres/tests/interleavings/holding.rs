@@ -6,7 +6,9 @@ use windlass_core::{ClaimId, NodeId, RunId};
 use windlass_store::{Act, Claim, Claimed, Store};
 
 use crate::{
-    acts::{FIRST, HELD, NEW, ONE, SECOND, TWO, claim_of, message, new_run, node_of, start, units},
+    acts::{
+        FIRST, HELD, NEW, ONE, SECOND, TWO, claim_of, message, new_run, node_of, park, start, units, wait_for,
+    },
     ask::Ask,
     database::Database,
     invariants,
@@ -141,4 +143,29 @@ async fn a_run_that_is_taken_back_before_its_release_is_answered_is_still_found(
     store.commit(None, units(vec![(NEW, start(new_run()))])).await.unwrap();
     invariants::check(&database).await.unwrap();
     assert_eq!(runs(&store.claim(claim(ONE, 7)).await.unwrap()), [FIRST]);
+}
+
+#[tokio::test]
+async fn an_application_that_takes_its_time_before_it_commits_holds_up_nobody() {
+    let database = Database::new().await;
+    World::Held.make(&Stage::Tables(&database)).await;
+    let (application, schema) = (&database.applications.free, &database.schema);
+    let calls = format!("BEGIN; SELECT {schema}.send('{FIRST}', 'go'); SELECT {schema}.cancel('{FIRST}')");
+    application.batch_execute(&calls).await.unwrap();
+    tokio::select! {
+        parked = database.stopped.commit(Some(ONE), units(vec![(FIRST, park(HELD, vec![], wait_for("go")))])) => {
+            parked.unwrap()[0].as_ref().unwrap();
+        }
+        () = database.until_it_waits("stopped") => {
+            application.batch_execute("ROLLBACK").await.unwrap();
+            panic!("it waits");
+        }
+    }
+    assert!(database.stopped.claim(claim(TWO, 7)).await.unwrap().runs.is_empty());
+    // What the run waits for is there when the transaction commits.
+    application.batch_execute("COMMIT").await.unwrap();
+    let claimed = database.stopped.claim(claim(TWO, 8)).await.unwrap();
+    assert_eq!(runs(&claimed), [FIRST]);
+    let topics: Vec<_> = claimed.runs[0].inbox.iter().map(|row| row.topic.as_str()).collect();
+    assert_eq!(topics, ["news", "go", "!cancel"]);
 }

@@ -6,6 +6,7 @@
 
 mod acts;
 mod ask;
+mod call;
 #[path = "../common/mod.rs"]
 mod common;
 mod database;

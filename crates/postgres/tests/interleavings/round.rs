@@ -1,15 +1,15 @@
 //! One meeting of two operations, and what the model says to it.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use parking_lot::Mutex;
-use tokio::task::JoinHandle;
 use windlass_core::NodeId;
 use windlass_store::{Memory, Store, conformance::TestClock};
 
 use crate::{
     acts::{FIRST, LATER, NEW, NEWER, ONE, SECOND, THREE, TWO, claim_of, etl, message, node_of, units},
     ask::{Ask, Said, comparable, nameless, show},
+    call::Way,
     database::Database,
     invariants,
     proxy::Stop,
@@ -54,6 +54,10 @@ impl Round {
                 if first != second && self.parts[first].is_holders && self.parts[second].is_holders {
                     continue;
                 }
+                // A function that is called again starts another run.
+                if first == second && matches!(self.parts[first].ask, Ask::Call(_)) {
+                    continue;
+                }
                 let orders = self.orders(first, second).await;
                 for k in self.parts[first].ask.first_stop()..=statements {
                     met += 1;
@@ -67,13 +71,25 @@ impl Round {
         (met, breaches)
     }
 
+    /// The way on which every statement can be stopped.
+    fn stopped(&self) -> Way {
+        let Database { stopped, applications, schema, .. } = &self.database;
+        Way { store: stopped.clone(), application: applications.stopped.clone(), schema: schema.clone() }
+    }
+
+    /// The way on which nobody is stopped.
+    fn free(&self) -> Way {
+        let Database { free, applications, schema, .. } = &self.database;
+        Way { store: free.clone(), application: applications.free.clone(), schema: schema.clone() }
+    }
+
     /// How many statements an operation has.
     async fn statements(&self, part: usize) -> usize {
         // The first time, a store may also tidy up after what was before.
         for _ in 0..2 {
             self.database.restore().await;
             self.database.proxy.count();
-            self.parts[part].ask.clone().put(&*self.database.stopped).await;
+            self.stopped().put(self.parts[part].ask.clone()).await;
         }
         self.database.proxy.counted()
     }
@@ -83,12 +99,12 @@ impl Round {
         let Self { database, parts, .. } = self;
         database.restore().await;
         database.proxy.stop_at(Stop::Before(k));
-        let mut one = spawn(Arc::clone(&database.stopped) as _, parts[first].ask.clone());
+        let mut one = tokio::spawn(self.stopped().put(parts[first].ask.clone()));
         tokio::select! {
             () = database.proxy.stopped() => {}
             said = &mut one => return Err(format!("it was not stopped: {said:?}")),
         }
-        let mut two = spawn(Arc::clone(&database.free) as _, parts[second].ask.clone());
+        let mut two = tokio::spawn(self.free().put(parts[second].ask.clone()));
         let said_two = tokio::select! {
             said = &mut two => Some(said.unwrap()),
             () = database.until_it_waits("free") => None,
@@ -182,10 +198,6 @@ impl Round {
         }
         Err(format!("as if neither had come first: {outcome:#?}\nbut the model gives {orders:#?}"))
     }
-}
-
-fn spawn(store: Arc<dyn Store>, ask: Ask) -> JoinHandle<Said> {
-    tokio::spawn(async move { ask.put(&*store).await })
 }
 
 async fn model(world: World) -> (Vec<Part>, Memory) {

@@ -11,6 +11,7 @@ use crate::{
         end, end_idle, etl, keyed, message, new_run, node_of, owned, park, record, start, wait_for,
     },
     ask::Ask,
+    call::{Call, started},
     database::Database,
 };
 
@@ -170,6 +171,7 @@ fn dead() -> Vec<Part> {
         others("sweep", Ask::Sweep(THREE)),
         others("sweep by another", Ask::Sweep(NodeId::from_bytes([4; 16]))),
         others("send to both", Ask::commit(None, send("go"))),
+        others("call send", Call::send(FIRST, "go", None)),
         others(
             "end_idle",
             Ask::commit(None, vec![(FIRST, end_idle(Idle::Any)), (SECOND, end_idle(Idle::Any))]),
@@ -194,6 +196,7 @@ fn ready() -> Vec<Part> {
         others("start", Ask::commit(None, vec![(NEW, start(new_run()))])),
         others("start owned", Ask::commit(ONE, vec![(NEW, owned(9))])),
         others("start with a key", Ask::commit(TWO, vec![(NEWER, keyed("k", 1))])),
+        others("call start", Call::start(LATER[5], None, "{}")),
         others(
             "start beside a repeated one",
             Ask::commit(None, vec![(FIRST, start(new_run())), (NEW, start(new_run()))]),
@@ -229,6 +232,7 @@ fn blocked() -> Vec<Part> {
         others("send to both", both(message("cancel", None))),
         others("end_idle of both", both(end_idle(Idle::Any))),
         others("send", Ask::commit(None, vec![(FIRST, message("cancel", Some("k")))])),
+        others("call send", Call::send(FIRST, "cancel", Some("k"))),
     ]
 }
 
@@ -238,6 +242,7 @@ fn ended() -> Vec<Part> {
         others("end again", Ask::commit(ONE, vec![(FIRST, end())])),
         others("record again", Ask::commit(ONE, vec![(FIRST, record(vec![]))])),
         others("send what was taken in", Ask::commit(None, vec![(FIRST, message("news", Some("paper")))])),
+        others("call send what was taken in", Call::send(FIRST, "news", Some("paper"))),
         others("claim", claim_of(ONE, 7)),
         others("claim by another", claim_of(TWO, 8)),
         others("leave", Ask::Leave(ONE)),
@@ -263,6 +268,13 @@ fn empty() -> Vec<Part> {
         others("another joins under that name", named(6)),
         others("leave", Ask::Leave(ONE)),
         others("define", Ask::Define(definition("3"))),
+        others("call start", Call::start(LATER[5], None, "{}")),
+        others("call start with a key", Call::start(LATER[6], Some("k"), "{}")),
+        others("call start with the same key", Call::start(LATER[7], Some("k"), "{}")),
+        others(
+            "start with the same key and input",
+            Ask::commit(None, vec![(LATER[8], started(Some("k"), "{}"))]),
+        ),
     ]
 }
 
@@ -295,6 +307,9 @@ fn strangers() -> Vec<Part> {
         others("send with a key", Ask::commit(None, vec![(FIRST, message("go", Some("k")))])),
         others("end_idle", Ask::commit(None, vec![(FIRST, end_idle(Idle::Any))])),
         others("reopen", Ask::commit(None, vec![(FIRST, Act::Reopen { after: 1 })])),
+        others("call send", Call::send(FIRST, "go", None)),
+        others("call send with a key", Call::send(FIRST, "go", Some("k"))),
+        others("call cancel", Call::cancel(FIRST)),
     ]
 }
 
