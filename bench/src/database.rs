@@ -56,16 +56,31 @@ impl Database {
 
     /// Answers when so many runs have ended. Counting takes time, so a caller waits for a sign of the end first.
     pub(crate) async fn until_ended(&self, runs: u64) -> Result<()> {
+        self.until(runs, "have ended", Duration::from_millis(2), async || self.ended().await).await
+    }
+
+    /// Answers when so many runs wait, without asking often.
+    pub(crate) async fn until_waiting(&self, runs: u64) -> Result<()> {
+        self.until(runs, "wait", Duration::from_millis(200), async || self.waiting().await).await
+    }
+
+    async fn until(
+        &self,
+        runs: u64,
+        what: &str,
+        pause: Duration,
+        count: impl AsyncFn() -> Result<u64>,
+    ) -> Result<()> {
         let begin = Instant::now();
         loop {
-            let ended = self.ended().await?;
-            if ended == runs {
+            let found = count().await?;
+            if found == runs {
                 return Ok(());
             }
-            if ended > runs || begin.elapsed() > PATIENCE {
-                return Err(format!("{ended} runs have ended, but there are {runs}").into());
+            if found > runs || begin.elapsed() > PATIENCE {
+                return Err(format!("{found} runs {what}, but there are {runs}").into());
             }
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            tokio::time::sleep(pause).await;
         }
     }
 

@@ -3,24 +3,31 @@
 //! Absolute figures do not travel between machines. So every figure here is a ratio taken in one run on one
 //! machine, and every measurement ends on a count that was read back from the database.
 
+mod clock;
 mod commits;
+mod counter;
 mod database;
 mod ground;
 mod latencies;
 mod limit;
 mod multiply;
 mod options;
+mod other;
+mod peers;
 mod process;
 mod report;
 mod server;
+mod slices;
 mod workload;
 
 use std::{env, process::ExitCode};
 
 use ground::Ground;
 use options::{HELP, Options, Store};
+use peers::Peers;
+use report::Line;
 use server::Server;
-use workload::{Bench, Workload, recover};
+use workload::{Bench, Workload};
 
 /// What can go wrong here is told to a person, who reads it and looks.
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -28,8 +35,8 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 type Result<T, E = Error> = std::result::Result<T, E>;
 
 fn main() -> ExitCode {
-    let done = match env::var(recover::VICTIM) {
-        Ok(url) => block_on(recover::be_killed(&url)),
+    let done = match env::var(other::PART) {
+        Ok(part) => block_on(workload::play(&part)),
         Err(_) => Options::parse(env::args().skip(1)).and_then(|options| measure(&options)),
     };
     match done {
@@ -55,6 +62,7 @@ fn measure(options: &Options) -> Result<()> {
     } else {
         None
     };
+    let peers = if options.peers { Some(Peers::find()?) } else { None };
     let mut lines = Vec::new();
     let mut workloads = options.workloads.clone();
     // What a workload gave back may still be the process's, so this one comes first.
@@ -62,19 +70,29 @@ fn measure(options: &Options) -> Result<()> {
     for workload in workloads {
         // What has nothing to do with a store is measured once.
         let stores = if workload == Workload::Compile { &options.stores[..1] } else { &options.stores[..] };
-        for &store in stores {
+        for &store in stores.iter().filter(|store| workload.knows(**store)) {
             if !options.json {
                 eprintln!("{} on {} …", workload.name(), store.name());
             }
             let bench = Bench { workload, store, ground: &ground, server: server.as_ref(), options };
             // A runtime for each, so that none begins with what another left behind.
-            let line = block_on(bench.measure()).map_err(|error| {
+            let measured = block_on(async {
+                let line = bench.measure().await?;
+                let beside = match &peers {
+                    Some(peers) => peers.measure(&bench).await?,
+                    None => Vec::new(),
+                };
+                Ok([vec![beside.iter().fold(line, Line::beside)], beside].concat())
+            });
+            let measured = measured.map_err(|error| {
                 format!("{} on {}: {}", workload.name(), store.name(), server::told(&*error))
             })?;
-            if options.json {
-                println!("{}", line.json()?);
+            for line in measured {
+                if options.json {
+                    println!("{}", line.json()?);
+                }
+                lines.push(line);
             }
-            lines.push(line);
         }
     }
     if !options.json {

@@ -16,7 +16,8 @@ Windlass beside the raw limit of its store, measured in one run on this machine.
                       of its own there, and drops it (default: a throw-away cluster with the settings of a fresh one)
   --seconds N         how long each measurement lasts (default: 10)
   --concurrency N     how many runs are under way at once (default: as the workload's budget says)
-  --scale F           a factor on the counts of `depth`, `burndown`, `memory` and `graph` (default: 1)
+  --scale F           a factor on the counts of `depth`, `burndown`, `idle`, `memory` and `graph` (default: 1)
+  --peers             the same workloads on other crates too, where they have them; builds them first (bench/peers)
   --directory PATH    where the databases go (default: the directory for temporary files, if it is on a disk)
   --json              one line of JSON for each workload and store instead of a table
   --help              this text
@@ -59,10 +60,12 @@ pub(crate) struct Options {
     pub(crate) seconds: f64,
     /// How many runs are under way at once, when a person says so.
     pub(crate) concurrency: Option<usize>,
-    /// A factor on the counts of `depth`, `burndown`, `memory` and `graph`.
+    /// A factor on the counts of `depth`, `burndown`, `idle`, `memory` and `graph`.
     pub(crate) scale: f64,
     /// Where the databases go, when a person says so.
     pub(crate) directory: Option<PathBuf>,
+    /// Whether to measure other crates too.
+    pub(crate) peers: bool,
     /// Whether to print JSON.
     pub(crate) json: bool,
     /// Whether to print the help and do nothing.
@@ -80,6 +83,7 @@ impl Options {
             concurrency: None,
             scale: 1.0,
             directory: None,
+            peers: false,
             json: false,
             help: false,
         };
@@ -99,16 +103,21 @@ impl Options {
                 "--scale" => options.scale = positive(&name, &value()?)?,
                 "--concurrency" => options.concurrency = Some(count(&name, &value()?)?),
                 "--directory" => options.directory = Some(value()?.into()),
+                "--peers" => options.peers = true,
                 "--json" => options.json = true,
                 "--help" | "-h" => options.help = true,
                 other => return Err(format!("`{other}` is not understood; --help lists the options").into()),
             }
         }
-        if options.workloads.is_empty() {
-            options.workloads = Workload::ALL.to_vec();
-        }
         if options.stores.is_empty() {
             options.stores = Store::ALL.to_vec();
+        }
+        let known = |workload: &Workload| options.stores.iter().any(|store| workload.knows(*store));
+        if let Some(workload) = options.workloads.iter().find(|workload| !known(workload)) {
+            return Err(format!("{} is about PostgreSQL: give `--store postgres`", workload.name()).into());
+        }
+        if options.workloads.is_empty() {
+            options.workloads = Workload::ALL.to_vec();
         }
         Ok(options)
     }

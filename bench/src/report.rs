@@ -3,7 +3,11 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{options::Store, workload::Workload};
+use crate::{
+    options::Store,
+    slices::{self, Slice},
+    workload::Workload,
+};
 
 /// What was measured.
 #[derive(Clone, Debug, Serialize)]
@@ -20,9 +24,15 @@ pub(crate) struct Line {
     bytes_per_task: Option<f64>,
     budget: String,
     within_budget: bool,
+    /// Another crate, if it is not Windlass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<String>,
     /// What only this workload has to say.
     #[serde(flatten)]
     more: Map<String, Value>,
+    /// How it went from slice to slice, where that matters.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    slices: Vec<Slice>,
 }
 
 impl Line {
@@ -46,7 +56,9 @@ impl Line {
             bytes_per_task: None,
             budget: budget.into(),
             within_budget: true,
+            peer: None,
             more: Map::new(),
+            slices: Vec::new(),
         }
     }
 
@@ -84,6 +96,30 @@ impl Line {
         self
     }
 
+    /// How it went from slice to slice.
+    pub(crate) fn sliced(mut self, slices: Vec<Slice>) -> Self {
+        self.slices = slices;
+        self
+    }
+
+    /// The same line, measured on another crate. It has no budget.
+    pub(crate) fn of_peer(mut self, peer: &str, tasks_per_s: f64) -> Self {
+        self.peer = Some(peer.to_string());
+        self.tasks_per_s = Some(round(tasks_per_s));
+        self
+    }
+
+    /// Compares with another crate in the same run, which must not be quicker: rates where both have one, times
+    /// otherwise.
+    pub(crate) fn beside(mut self, peer: &Self) -> Self {
+        let rates = self.tasks_per_s.zip(peer.tasks_per_s).map(|(ours, theirs)| ours / theirs);
+        let times = self.p50_ms.zip(peer.p50_ms).map(|(ours, theirs)| theirs / ours);
+        let (Some(ratio), Some(name)) = (rates.or(times), &peer.peer) else { return self };
+        let field = format!("of_{}", name.split(' ').next().unwrap_or_default());
+        self.budget.push_str(&format!(", {field} >= 1"));
+        self.also(&field, ratio).holds(ratio >= 1.0)
+    }
+
     /// A part of the budget: the line is within it only if every part holds.
     pub(crate) fn holds(mut self, part: bool) -> Self {
         self.within_budget &= part;
@@ -95,6 +131,14 @@ impl Line {
         self.of_limit.unwrap_or(f64::NAN)
     }
 
+    /// What was measured, and on which crate if it is not Windlass.
+    fn name(&self) -> String {
+        match &self.peer {
+            Some(peer) => format!("{} ({peer})", self.workload),
+            None => self.workload.to_string(),
+        }
+    }
+
     /// The line for programs.
     pub(crate) fn json(&self) -> serde_json::Result<String> {
         serde_json::to_string(self)
@@ -102,7 +146,7 @@ impl Line {
 }
 
 /// Four significant digits: more would be noise.
-fn round(value: f64) -> f64 {
+pub(crate) fn round(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
     }
@@ -150,16 +194,23 @@ pub(crate) fn table(lines: &[Line]) -> String {
     }
     for line in lines.iter().filter(|line| !line.more.is_empty()) {
         let figures: Vec<String> = line.more.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        text.push_str(&format!("{} on {}: {}\n", line.workload, line.store, figures.join(", ")));
+        text.push_str(&format!("{} on {}: {}\n", line.name(), line.store, figures.join(", ")));
+    }
+    for line in lines.iter().filter(|line| !line.slices.is_empty()) {
+        text.push_str(&format!("\n{} on {}:\n{}", line.name(), line.store, slices::chart(&line.slices)));
     }
     text
 }
 
 fn row(line: &Line) -> [String; TITLES.len()] {
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_string(), |value| value.to_string());
-    let verdict = if line.within_budget { "yes" } else { "NO" };
+    let verdict = match (&line.peer, line.within_budget) {
+        (Some(_), _) => "-".to_string(),
+        (None, true) => format!("yes ({})", line.budget),
+        (None, false) => format!("NO ({})", line.budget),
+    };
     [
-        line.workload.to_string(),
+        line.name(),
         line.store.to_string(),
         line.concurrency.to_string(),
         number(line.tasks_per_s),
@@ -168,7 +219,7 @@ fn row(line: &Line) -> [String; TITLES.len()] {
         number(line.p50_ms),
         number(line.p99_ms),
         number(line.bytes_per_task),
-        format!("{verdict} ({})", line.budget),
+        verdict,
     ]
 }
 
@@ -193,6 +244,18 @@ mod tests {
     fn of_limit_is_below_one_when_we_are_slower_for_times_too() {
         let line = Line::new(Workload::Chain3Latency, Store::Sqlite, 1, "").times(2.0, 1.0);
         assert_eq!(line.of_limit(), 0.5);
+    }
+
+    #[test]
+    fn a_peer_that_is_quicker_is_out_of_budget() {
+        let line = |workload| Line::new(workload, Store::Postgres, 1, "of_limit >= 0.5");
+        let peer = line(Workload::Burndown).of_peer("other_crate 1.2", 200.0).latencies(Some(3.0), None);
+        let ours = line(Workload::Burndown).rates(100.0, 100.0).beside(&peer);
+        assert!(!ours.within_budget && ours.budget.ends_with("of_other_crate >= 1"), "{ours:?}");
+        let ours = line(Workload::Chain3Latency).latencies(Some(2.0), None).beside(&peer);
+        assert!(ours.within_budget && ours.more["of_other_crate"] == 1.5, "{ours:?}");
+        let table = table(&[ours, peer]);
+        assert!(table.contains("burndown (other_crate 1.2)"), "{table}");
     }
 
     #[test]

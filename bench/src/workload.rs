@@ -6,10 +6,14 @@ mod compile;
 mod depth;
 mod fanout;
 mod graph;
+mod held;
+mod idle;
 mod latency;
 mod memory;
-pub(crate) mod recover;
-mod roll;
+mod recover;
+pub(crate) mod roll;
+mod two;
+mod wake;
 
 use std::time::Duration;
 
@@ -36,14 +40,24 @@ pub(crate) enum Workload {
     Chain3,
     /// The same, one run at a time.
     Chain3Latency,
+    /// Chain3 in two processes on one database.
+    Chain3Two,
+    /// Chain3 while somebody sits idle in a transaction.
+    Chain3Held,
     /// A backlog of one-task runs, worked off.
     Burndown,
+    /// The same while somebody sits idle in a transaction.
+    BurndownHeld,
     /// One run with ten thousand instances of a task.
     Fanout,
     /// Chain3 beside millions of rows that are not its own.
     Depth,
     /// A process is killed, and another goes on with its runs.
     Recover,
+    /// Somebody who waits goes on.
+    Wake,
+    /// A process with nothing to do.
+    Idle,
     /// A node with a long backlog.
     Memory,
     /// A graph of ten thousand tasks.
@@ -54,13 +68,18 @@ pub(crate) enum Workload {
 
 impl Workload {
     /// Every workload, in the order in which they run.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Chain3,
         Self::Chain3Latency,
+        Self::Chain3Two,
+        Self::Chain3Held,
         Self::Burndown,
+        Self::BurndownHeld,
         Self::Fanout,
         Self::Depth,
         Self::Recover,
+        Self::Wake,
+        Self::Idle,
         Self::Memory,
         Self::Graph,
         Self::Compile,
@@ -71,10 +90,15 @@ impl Workload {
         match self {
             Self::Chain3 => "chain3",
             Self::Chain3Latency => "chain3-latency",
+            Self::Chain3Two => "chain3-two",
+            Self::Chain3Held => "chain3-held",
             Self::Burndown => "burndown",
+            Self::BurndownHeld => "burndown-held",
             Self::Fanout => "fanout",
             Self::Depth => "depth",
             Self::Recover => "recover",
+            Self::Wake => "wake",
+            Self::Idle => "idle",
             Self::Memory => "memory",
             Self::Graph => "graph",
             Self::Compile => "compile",
@@ -86,23 +110,36 @@ impl Workload {
         match self {
             Self::Chain3 => "many concurrent runs of three tasks in a row",
             Self::Chain3Latency => "one such run at a time, from start to awaited result",
+            Self::Chain3Two => "chain3 in two processes on one database, beside one alone",
+            Self::Chain3Held => "chain3 while a session sits idle in a transaction (postgres only)",
             Self::Burndown => "200,000 one-task runs, enqueued in bulk, then worked off",
+            Self::BurndownHeld => "burndown while a session sits idle in a transaction (postgres only)",
             Self::Fanout => "one task feeding 10,000 instances, one joining them",
             Self::Depth => "chain3 beside 5,000,000 finished and 1,000,000 delayed runs",
             Self::Recover => "a process that holds 10,000 runs is killed; another goes on",
+            Self::Wake => "from a start, an end or a cancel to whoever waits, in one process and between two",
+            Self::Idle => "a process with 100,000 parked runs and nothing to do",
             Self::Memory => "a node with 100,000 pending runs and 1,000 at work",
             Self::Graph => "a graph of 10,000 tasks, from its description to its first task",
             Self::Compile => "a clean release build of a first program",
         }
     }
 
+    /// Whether it has anything to say about a store.
+    pub(crate) fn knows(self, store: Store) -> bool {
+        store == Store::Postgres || !matches!(self, Self::Chain3Held | Self::BurndownHeld)
+    }
+
     /// How many runs are under way at once, unless a person says otherwise.
     fn concurrency(self, store: Store) -> usize {
         match self {
             // A commit on a server takes longer, so more runs share it.
-            Self::Chain3 | Self::Depth if store == Store::Postgres => 4_000,
-            Self::Chain3 | Self::Burndown | Self::Depth | Self::Memory => 1_000,
-            Self::Chain3Latency | Self::Fanout | Self::Graph | Self::Compile => 1,
+            Self::Chain3 | Self::Chain3Two | Self::Chain3Held | Self::Depth if store == Store::Postgres => {
+                4_000
+            }
+            Self::Chain3 | Self::Chain3Two | Self::Chain3Held | Self::Depth => 1_000,
+            Self::Burndown | Self::BurndownHeld | Self::Idle | Self::Memory => 1_000,
+            Self::Chain3Latency | Self::Fanout | Self::Wake | Self::Graph | Self::Compile => 1,
             Self::Recover => 10_000,
         }
     }
@@ -128,17 +165,22 @@ impl Bench<'_> {
         match self.workload {
             Workload::Chain3 => chain3::measure(self).await,
             Workload::Chain3Latency => latency::measure(self).await,
+            Workload::Chain3Two => two::measure(self).await,
+            Workload::Chain3Held => held::chain3(self).await,
             Workload::Burndown => burndown::measure(self).await,
+            Workload::BurndownHeld => held::burndown(self).await,
             Workload::Fanout => fanout::measure(self).await,
             Workload::Depth => depth::measure(self).await,
             Workload::Recover => recover::measure(self).await,
+            Workload::Wake => wake::measure(self).await,
+            Workload::Idle => idle::measure(self).await,
             Workload::Memory => memory::measure(self).await,
             Workload::Graph => graph::measure(self).await,
             Workload::Compile => compile::measure(self).await,
         }
     }
 
-    fn concurrency(&self) -> usize {
+    pub(crate) fn concurrency(&self) -> usize {
         self.options.concurrency.unwrap_or_else(|| self.workload.concurrency(self.store))
     }
 
@@ -182,13 +224,35 @@ impl Bench<'_> {
         Ok(best)
     }
 
-    fn server(&self) -> Result<&Server> {
+    pub(crate) fn server(&self) -> Result<&Server> {
         self.server.ok_or_else(|| "PostgreSQL was not asked for".into())
+    }
+
+    /// How many runs the backlog of `burndown` has.
+    pub(crate) fn backlog(&self) -> u64 {
+        burndown::runs(self.options.scale)
     }
 
     fn line(&self, budget: &str) -> Line {
         Line::new(self.workload, self.store, self.concurrency(), budget)
     }
+}
+
+/// Plays a part of a measurement, in a process that another one started for it.
+pub(crate) async fn play(part: &str) -> Result<()> {
+    match part.split_once(' ') {
+        Some((recover::VICTIM, order)) => recover::be_killed(order).await,
+        Some((two::HAULER, order)) => two::play(order).await,
+        Some((wake::RUNNER, order)) => wake::play(order).await,
+        Some((idle::IDLER, order)) => idle::play(order).await,
+        _ => Err(format!("there is no part called `{part}`").into()),
+    }
+}
+
+/// The words of an order; the last one, a URL, may have spaces in it.
+fn words<const N: usize>(order: &str) -> Result<[&str; N]> {
+    let words: Vec<&str> = order.splitn(N, ' ').collect();
+    words.try_into().map_err(|_| format!("the order `{order}` does not have {N} words").into())
 }
 
 /// An engine with room for so many runs, all of them at work.

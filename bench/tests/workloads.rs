@@ -106,6 +106,61 @@ fn the_runs_of_a_killed_process_go_on_in_another() {
 }
 
 #[test]
+fn every_wake_is_measured_in_one_process_and_between_two() {
+    for store in STORES {
+        let line = measured(store, "--workload wake");
+        for what in ["started", "finished", "cancelled"] {
+            for place in ["here", "elsewhere"] {
+                positive(&line, &format!("{what}_{place}_p99_ms"));
+            }
+        }
+        positive(&line, "first_elsewhere_ms");
+    }
+}
+
+#[test]
+fn an_idle_process_is_counted_and_weighed() {
+    for store in STORES {
+        let line = measured(store, "--workload idle --scale 0.001 --concurrency 10");
+        assert_eq!(line["parked"], 100.0);
+        // A server that somebody named may count transactions alone.
+        let counted = line["statements_per_s"].as_f64().or(line["transactions_per_s"].as_f64());
+        assert!(counted.is_some_and(|rate| rate >= 0.0), "{line}");
+        if cfg!(target_os = "linux") {
+            assert!(line["bytes_per_run"].is_number(), "{line}");
+        }
+    }
+}
+
+#[test]
+fn two_processes_are_measured_beside_one() {
+    for store in STORES {
+        let line = measured(store, "--workload chain3-two --concurrency 20");
+        positive(&line, "of_limit");
+    }
+}
+
+#[test]
+fn work_beside_a_held_snapshot_is_charted_with_the_rows_that_died() {
+    // Long enough for a session to tell the server's statistics once.
+    let line = measured("postgres", "--workload burndown-held --scale 0.05 --seconds 1");
+    positive(&line, "of_limit");
+    let slices = line["slices"].as_array().expect("they are listed");
+    let dead = slices.iter().filter_map(|slice| slice["dead_rows"]["ready"].as_u64()).max();
+    assert!(dead > Some(0), "what was claimed is dead and still there: {line}");
+    let line = measured("postgres", "--workload chain3-held --concurrency 20 --seconds 1");
+    assert!(line["slices"].as_array().is_some_and(|slices| slices.len() > 1), "{line}");
+}
+
+#[test]
+fn what_is_about_postgres_alone_is_refused_elsewhere() {
+    let (_, output) = bench("--workload chain3-held --store sqlite");
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("--store postgres"), "{said}");
+}
+
+#[test]
 fn the_memory_of_a_node_with_a_backlog_is_measured() {
     for store in STORES {
         let line = measured(store, "--workload memory --scale 0.01 --concurrency 10");
@@ -134,6 +189,25 @@ fn a_mistake_is_an_error_with_a_way_out() {
 }
 
 #[test]
+fn other_crates_that_were_not_built_are_an_error_with_a_way_out() {
+    let (_, output) = bench("--workload chain3 --store sqlite --peers");
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("cargo xtask bench --peers"), "{said}");
+}
+
+#[test]
+fn a_server_of_our_own_counts_the_statements_of_an_idle_process() {
+    let line = "--json --seconds 2 --store postgres --workload idle --scale 0.001 --concurrency 10";
+    let (_, output) = bench(line);
+    // Six seconds have a heartbeat in them. Without the part of PostgreSQL that counts, there is nothing to see.
+    let line = said(line, output);
+    assert!(
+        line["budget"].as_str().is_some_and(|it| it.contains("counts no")) || line["statements_per_s"] != 0.0
+    );
+}
+
+#[test]
 fn without_a_server_a_cluster_is_started_and_nothing_of_it_is_left() {
     let line = "--json --seconds 0.1 --store postgres --workload chain3-latency";
     let (process, output) = bench(line);
@@ -151,6 +225,21 @@ async fn a_measurement_leaves_no_schema_behind() {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("it answers");
     tokio::spawn(connection);
     let sql = "SELECT count(*) FROM pg_namespace WHERE starts_with(nspname, $1)";
+    let left = client.query_one(sql, &[&format!("windlass_bench_{process}_")]).await.expect("it is a query");
+    assert_eq!(left.get::<_, i64>(0), 0);
+}
+
+#[tokio::test]
+async fn a_measurement_leaves_no_database_behind() {
+    let url = CLUSTER.url();
+    let line = format!(
+        "--json --seconds 0.1 --store postgres --workload idle --scale 0.001 --concurrency 2 --url {url}"
+    );
+    let (process, output) = bench(&line);
+    said(&line, output);
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("it answers");
+    tokio::spawn(connection);
+    let sql = "SELECT count(*) FROM pg_database WHERE starts_with(datname, $1)";
     let left = client.query_one(sql, &[&format!("windlass_bench_{process}_")]).await.expect("it is a query");
     assert_eq!(left.get::<_, i64>(0), 0);
 }

@@ -62,11 +62,14 @@ pub(crate) fn chores(tools: Tools, pace: Pace) -> Vec<Chore<'static>> {
 }
 
 fn format(tools: Tools) -> Chore<'static> {
-    Chore::new("formatting", "`cargo fmt --all` puts it right", move |workspace| {
+    Chore::new("formatting", "`cargo fmt --all` there puts it right", move |workspace| {
         if !tools.rustfmt {
             return tools::without("rustfmt");
         }
         workspace.run(&mut workspace.cargo(&["fmt", "--all", "--check"]))?;
+        // A workspace of its own, which is not built here: this is all that is said about it.
+        let peers = ["fmt", "--all", "--check", "--manifest-path", "bench/peers/Cargo.toml"];
+        workspace.run(&mut workspace.cargo(&peers))?;
         Ok(Outcome::Done)
     })
 }

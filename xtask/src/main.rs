@@ -31,7 +31,8 @@ The project's chores.
   cargo xtask check [--fast]  formatting, lints, documentation, feature combinations, what may depend on
                               what, licences, the rusqlite range; no tests but those of the range
   cargo xtask bench [ARGS]    the workloads beside the raw limit of the store, in a release build
-                              (cargo xtask bench --help says what can be asked)
+                              (cargo xtask bench --help says what can be asked; with --peers it builds
+                              the other crates of bench/peers too)
   cargo xtask help            this text
 ";
 

@@ -11,7 +11,7 @@ use crate::workspace::Workspace;
 pub(crate) fn check(workspace: &Workspace) -> Result<(), String> {
     let included = included(workspace)?;
     let mut pages = workspace.files("docs", ".md")?;
-    for name in ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"] {
+    for name in ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md"] {
         let path = workspace.root.join(name);
         if path.is_file() {
             pages.push(path);

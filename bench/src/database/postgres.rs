@@ -1,5 +1,7 @@
 //! A PostgreSQL schema.
 
+use std::collections::BTreeMap;
+
 use tokio_postgres::Client;
 
 use crate::{
@@ -45,9 +47,46 @@ impl Postgres {
         .await
     }
 
+    /// The rows that nobody can see any more and that are still there, of each table that has any, as far as the server
+    /// has heard of them: a session tells once in a second.
+    pub(crate) async fn dead_rows(&self) -> Result<BTreeMap<String, u64>> {
+        let sql = "SELECT relname::text, n_dead_tup FROM pg_stat_user_tables \
+                   WHERE schemaname = $1 AND n_dead_tup > 0";
+        let mut tables = BTreeMap::new();
+        for row in self.client.query(sql, &[&self.name()]).await? {
+            tables.insert(row.try_get(0)?, u64::try_from(row.try_get::<_, i64>(1)?)?);
+        }
+        Ok(tables)
+    }
+
+    /// A session that sits idle in a transaction and sees the database as it is now.
+    pub(crate) async fn snapshot(&self) -> Result<Snapshot> {
+        let client = self.schema.connect().await?;
+        client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await?;
+        let seen = client.query_one(SEEN, &[]).await?.try_get(0)?;
+        Ok(Snapshot { client, seen })
+    }
+
     /// The number that a query answers.
     pub(crate) async fn count(&self, sql: &str) -> Result<u64> {
         let count: i64 = self.client.query_one(sql, &[]).await?.try_get(0)?;
         Ok(u64::try_from(count)?)
+    }
+}
+
+/// A session that keeps the server from removing what dies after it began.
+pub(crate) struct Snapshot {
+    client: Client,
+    seen: String,
+}
+
+const SEEN: &str = "SELECT pg_current_snapshot()::text";
+
+impl Snapshot {
+    /// Ends it, if it was there to the last: a server may end a session that sits idle.
+    pub(crate) async fn end(self) -> Result<()> {
+        let seen: String = self.client.query_one(SEEN, &[]).await?.try_get(0)?;
+        self.client.batch_execute("ROLLBACK").await?;
+        if seen == self.seen { Ok(()) } else { Err("the session did not keep its snapshot".into()) }
     }
 }

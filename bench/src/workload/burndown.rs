@@ -10,7 +10,8 @@ use crate::{Result, commits, database::Database, report::Line};
 /// How many runs.
 const RUNS: f64 = 200_000.0;
 
-/// How many runs one call of `start_many` carries.
+/// How many runs one call of `start_many` carries. What is enqueued is whole calls, so that the raw insert and ours write
+/// the same number of rows.
 const CALL: u64 = 10_000;
 
 /// One task that does nothing but count.
@@ -31,8 +32,7 @@ pub(crate) mod single {
 
 /// Measures the limits, ours, and the limits again.
 pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
-    // Whole calls, so that the raw insert and ours write the same number of rows.
-    let runs = ((RUNS * bench.options.scale / CALL as f64).ceil() as u64).max(1) * CALL;
+    let runs = bench.backlog();
     let limits =
         async || bench.limits(async |queue| Ok([queue.enqueue(runs).await?, queue.burndown().await?])).await;
     commits::listen()?;
@@ -41,7 +41,7 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
     let enqueued_per_s = enqueue(&database, runs).await?;
     let bytes_before = database.bytes().await?;
     let commits_before = commits::written();
-    let worked_per_s = work(&database, runs, bench.concurrency()).await?;
+    let worked_per_s = work(&database, &Roll::new(runs), bench.concurrency()).await?;
     let commits = commits::written() - commits_before;
     let bytes = database.bytes().await?.saturating_sub(bytes_before);
     drop(database);
@@ -59,8 +59,13 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
     Ok(line.holds(within))
 }
 
+/// How many runs a backlog has.
+pub(super) fn runs(scale: f64) -> u64 {
+    ((RUNS * scale / CALL as f64).ceil() as u64).max(1) * CALL
+}
+
 /// Enqueues from a client, which runs nothing, so that the backlog is whole before anyone works on it.
-async fn enqueue(database: &Database, runs: u64) -> Result<f64> {
+pub(super) async fn enqueue(database: &Database, runs: u64) -> Result<f64> {
     let client = Client::connect(&database.url()).await?;
     let begin = Instant::now();
     for _ in 0..runs / CALL {
@@ -74,11 +79,12 @@ async fn enqueue(database: &Database, runs: u64) -> Result<f64> {
     Ok(runs as f64 / took.as_secs_f64())
 }
 
-async fn work(database: &Database, runs: u64, concurrency: usize) -> Result<f64> {
-    let roll = Roll::new(runs);
+/// Works off as many runs as are wanted on the roll, and says how many in each second.
+pub(super) async fn work(database: &Database, roll: &Arc<Roll>, concurrency: usize) -> Result<f64> {
+    let runs = roll.wanted();
     let begin = Instant::now();
     let engine = super::engine(&database.url(), concurrency)
-        .resource(Arc::clone(&roll))
+        .resource(Arc::clone(roll))
         .workflow(single::workflow())
         .launch()
         .await?;

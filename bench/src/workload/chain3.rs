@@ -1,11 +1,14 @@
 //! Many concurrent runs of three tasks in a row, started through the public API.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::task::JoinSet;
 use windlass::prelude::*;
 
-use super::{Bench, mean};
+use super::{Bench, mean, roll::Roll};
 use crate::{
     Error, Result, commits, database::Database, latencies::Latencies, options::Store, process, report::Line,
 };
@@ -36,7 +39,7 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
     let limit = async || bench.limits(async |limit| Ok([limit.chain3(bench.half()).await?])).await;
     let [before] = limit().await?;
     let database = bench.database().await?;
-    let mut ours = work(&database, bench.concurrency(), bench.span()).await?;
+    let mut ours = work(&database, bench.concurrency(), bench.span(), &Roll::endless()).await?;
     drop(database);
     let [after] = limit().await?;
     let share = match bench.store {
@@ -68,8 +71,13 @@ pub(crate) struct Outcome {
     pub(crate) bytes_per_task: f64,
 }
 
-/// Keeps `concurrency` runs under way for a time, and lets them all end.
-pub(crate) async fn work(database: &Database, concurrency: usize, span: Duration) -> Result<Outcome> {
+/// Keeps `concurrency` runs under way for a time, and lets them all end. Each that has ended answers on the roll.
+pub(crate) async fn work(
+    database: &Database,
+    concurrency: usize,
+    span: Duration,
+    roll: &Arc<Roll>,
+) -> Result<Outcome> {
     commits::listen()?;
     let engine = super::engine(&database.url(), concurrency).workflow(chain::workflow()).launch().await?;
     let (ended_before, bytes_before) = (database.ended().await?, database.bytes().await?);
@@ -77,23 +85,7 @@ pub(crate) async fn work(database: &Database, concurrency: usize, span: Duration
 
     let cpu_before = process::cpu_seconds();
     let begin = Instant::now();
-    let mut loops = JoinSet::new();
-    for _ in 0..concurrency {
-        let engine = engine.clone();
-        loops.spawn(async move {
-            let mut latencies = Latencies::default();
-            while begin.elapsed() < span {
-                let start = Instant::now();
-                engine.start(chain::workflow(), ()).await?.await?;
-                latencies.push(start.elapsed());
-            }
-            Ok::<_, Error>(latencies)
-        });
-    }
-    let mut latencies = Latencies::default();
-    while let Some(done) = loops.join_next().await {
-        latencies.append(done??);
-    }
+    let latencies = keep_busy(&engine, concurrency, span, roll).await?;
     let took = begin.elapsed();
     let cpu = process::cpu_seconds().zip(cpu_before).map(|(now, before)| now - before);
 
@@ -112,4 +104,33 @@ pub(crate) async fn work(database: &Database, concurrency: usize, span: Duration
         cpu_us_per_task: cpu.map(|seconds| seconds * 1e6 / tasks),
         bytes_per_task: database.bytes().await?.saturating_sub(bytes_before) as f64 / tasks,
     })
+}
+
+/// Keeps `concurrency` runs under way for a time, and answers from each start to its result.
+pub(crate) async fn keep_busy(
+    engine: &Engine,
+    concurrency: usize,
+    span: Duration,
+    roll: &Arc<Roll>,
+) -> Result<Latencies> {
+    let begin = Instant::now();
+    let mut loops = JoinSet::new();
+    for _ in 0..concurrency {
+        let (engine, roll) = (engine.clone(), Arc::clone(roll));
+        loops.spawn(async move {
+            let mut latencies = Latencies::default();
+            while begin.elapsed() < span {
+                let start = Instant::now();
+                engine.start(chain::workflow(), ()).await?.await?;
+                latencies.push(start.elapsed());
+                roll.answer();
+            }
+            Ok::<_, Error>(latencies)
+        });
+    }
+    let mut latencies = Latencies::default();
+    while let Some(done) = loops.join_next().await {
+        latencies.append(done??);
+    }
+    Ok(latencies)
 }

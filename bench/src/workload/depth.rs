@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::prelude::*;
 
-use super::{Bench, chain3, mean};
+use super::{Bench, chain3, mean, roll::Roll};
 use crate::{Result, database::Database, multiply::multiply, report::Line};
 
 /// Runs that have ended.
@@ -32,12 +32,12 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
     let (ended, delayed) = ((ENDED * bench.options.scale) as u64, (DELAYED * bench.options.scale) as u64);
     let empty = async || -> Result<f64> {
         let database = bench.database().await?;
-        Ok(chain3::work(&database, bench.concurrency(), bench.half()).await?.tasks_per_s)
+        Ok(chain3::work(&database, bench.concurrency(), bench.half(), &Roll::endless()).await?.tasks_per_s)
     };
     let deep = bench.database().await?;
     fill(&deep, ended, delayed).await?;
     let before = empty().await?;
-    let mut ours = chain3::work(&deep, bench.concurrency(), bench.span()).await?;
+    let mut ours = chain3::work(&deep, bench.concurrency(), bench.span(), &Roll::endless()).await?;
     let line = bench
         .line("of_limit >= 0.85")
         .rates(ours.tasks_per_s, mean(before, empty().await?))

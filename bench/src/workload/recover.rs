@@ -1,23 +1,22 @@
 //! A process that holds ten thousand runs is killed while another is up.
 
 use std::{
-    env, io,
-    process::Stdio,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    process::Command,
-};
 use windlass::{EngineBuilder, prelude::*};
 
 use super::{Bench, roll::Roll};
-use crate::{Result, options::Store, report::Line};
+use crate::{
+    Result,
+    options::Store,
+    other::{self, Other},
+    report::Line,
+};
 
-/// The variable that makes this program the one that is killed; its value is the database to open.
-pub(crate) const VICTIM: &str = "WINDLASS_BENCH_VICTIM";
+/// The part of the process that is killed.
+pub(crate) const VICTIM: &str = "victim";
 
 /// What the victim says when it holds everything.
 const HOLDING: &str = "holding";
@@ -58,16 +57,8 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
     let runs = bench.concurrency() as u64;
     let database = bench.database().await?;
     let lease = Duration::from_secs_f64((LEASE * bench.options.seconds).max(SHORTEST));
-    let mut victim = Command::new(env::current_exe()?)
-        .env(VICTIM, format!("{runs} {} {}", lease.as_secs_f64(), database.url()))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
-    let mut said = BufReader::new(victim.stdout.take().ok_or("the victim has no output")?).lines();
-    if said.next_line().await?.as_deref() != Some(HOLDING) {
-        return Err("the process that was to be killed ended by itself".into());
-    }
+    let mut victim = Other::start(&format!("{VICTIM} {runs} {} {}", lease.as_secs_f64(), database.url()))?;
+    victim.expect(HOLDING).await?;
 
     let roll = Roll::new(runs);
     let engine = engine(&database.url(), bench.concurrency(), lease)
@@ -107,10 +98,7 @@ fn engine(url: &str, runs: usize, lease: Duration) -> EngineBuilder {
 
 /// The other side: takes the runs, says so, and waits for its end.
 pub(crate) async fn be_killed(order: &str) -> Result<()> {
-    let mut words = order.splitn(3, ' ');
-    let (Some(runs), Some(lease), Some(url)) = (words.next(), words.next(), words.next()) else {
-        return Err("the order is not `RUNS LEASE URL`".into());
-    };
+    let [runs, lease, url] = super::words(order)?;
     let (runs, lease): (u64, _) = (runs.parse()?, Duration::from_secs_f64(lease.parse()?));
     let roll = Roll::new(runs);
     let engine = engine(url, runs as usize, lease)
@@ -122,6 +110,6 @@ pub(crate) async fn be_killed(order: &str) -> Result<()> {
     roll.full().await;
     println!("{HOLDING}");
     // Whoever started this process kills it. Should that one die first, its end of the pipe closes.
-    tokio::task::spawn_blocking(|| io::stdin().lines().count()).await?;
+    other::word().await?;
     Err("nobody is left to kill this process".into())
 }

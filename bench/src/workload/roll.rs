@@ -22,11 +22,21 @@ impl Roll {
         Arc::new(Self { present: AtomicU64::new(0), wanted, full: Notify::new() })
     }
 
+    /// A roll that is never full, for what goes on until its time is over.
+    pub(crate) fn endless() -> Arc<Self> {
+        Self::new(u64::MAX)
+    }
+
     /// A task answers.
     pub(crate) fn answer(&self) {
         if self.present.fetch_add(1, Ordering::Relaxed) + 1 == self.wanted {
             self.full.notify_one();
         }
+    }
+
+    /// How many are to answer.
+    pub(crate) fn wanted(&self) -> u64 {
+        self.wanted
     }
 
     /// How many have answered.

@@ -37,7 +37,7 @@ const WATCHFUL: Duration = Duration::from_millis(3);
 /// The same while nobody else is there.
 const ALONE: Duration = Duration::from_millis(250);
 
-const VERSION: &str = "PRAGMA data_version";
+pub(crate) const VERSION: &str = "PRAGMA data_version";
 /// Moves nothing, and answers how many pages there are in the log.
 const PAGES: &str = "PRAGMA wal_checkpoint(NOOP)";
 

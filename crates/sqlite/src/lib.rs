@@ -25,6 +25,9 @@ mod claim;
 mod clock;
 mod column;
 mod commit;
+#[cfg(feature = "counting")]
+#[doc(hidden)]
+pub mod counting;
 mod definition;
 mod desk;
 mod ended;

@@ -165,7 +165,10 @@ fn resolve(path: &Path) -> Result<PathBuf, OpenError> {
 
 fn connect(path: &Path, more: OpenFlags) -> Result<Connection, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
-    let conn = Connection::open_with_flags(path, flags).map_err(|error| failed(path, &error))?;
+    #[cfg_attr(not(feature = "counting"), expect(unused_mut, reason = "only counting changes it"))]
+    let mut conn = Connection::open_with_flags(path, flags).map_err(|error| failed(path, &error))?;
+    #[cfg(feature = "counting")]
+    crate::counting::listen(&mut conn);
     conn.busy_timeout(BUSY).map_err(|error| failed(path, &error))?;
     Ok(conn)
 }
