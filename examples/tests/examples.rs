@@ -136,6 +136,14 @@ fn psql_starts_what_it_commits_and_nothing_else() {
 }
 
 #[test]
+fn tenants_are_kept_apart() {
+    let lines = "tenants: acme, beta\nacme sends an invoice to ada\nbeta sends an invoice to ada\n\
+                 a run of acme, asked for at beta: unknown_run\ninvalid\ninvalid\n\
+                 removing beta while it is served: tenant_in_use\nremoving it now: true\ntenants: acme\n";
+    assert_eq!(run("tenants"), lines);
+}
+
+#[test]
 fn testing_runs_outside_the_laboratory_too() {
     assert_eq!(run("testing"), "thanked ada; `cargo test --example testing` runs the tests\n");
 }

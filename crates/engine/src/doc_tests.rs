@@ -18,6 +18,9 @@ struct Starting;
 #[doc = include_str!("../../../docs/queues.md")]
 struct Queues;
 
+#[doc = include_str!("../../../docs/tenants.md")]
+struct Tenants;
+
 #[cfg(feature = "testing")]
 #[doc = include_str!("../../../docs/testing.md")]
 struct Testing;

@@ -130,6 +130,7 @@ impl Engine {
     /// Takes this node out of the cluster. Runs whose blocking code still executes stay held, so that nobody
     /// else runs them meanwhile.
     async fn leave(&self, patience: Duration) -> Result<(), Error> {
+        self.node.leaving.cancel();
         let Some(id) = self.node.id() else { return Ok(()) };
         if !self.node.blocking.is_empty() {
             return Err(Error::Unavailable("blocking code is still running".to_owned()));

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use windlass_core::{RunId, RunState, Verdict, format_duration};
-use windlass_store::{Refusal, StoreError};
+use windlass_store::{Refusal, StoreError, TenantError};
 
 /// What went wrong, as Windlass sees it. Each kind has a stable [`code`](Self::code).
 ///
@@ -116,6 +116,24 @@ pub enum Error {
         /// The task that is spelled most like it.
         nearest: Option<String>,
     },
+    /// There is no tenant of this name.
+    #[error("there is no tenant `{name}`: `create` makes it{}", did_you_mean(nearest.as_deref()))]
+    UnknownTenant {
+        /// The name that was asked for.
+        name: String,
+        /// The tenant that is spelled most like it.
+        nearest: Option<String>,
+    },
+    /// A tenant cannot be removed, because it is in use.
+    #[error("tenant `{name}` is in use by {by}: {way_out}")]
+    TenantInUse {
+        /// The tenant.
+        name: String,
+        /// Who uses it.
+        by: String,
+        /// What to do about it.
+        way_out: String,
+    },
     /// A setting of the environment is missing or does not fit its type.
     #[error("{0}")]
     Setting(String),
@@ -186,6 +204,8 @@ impl Error {
                 Verdict::Abandoned { .. } => "run_abandoned",
             },
             Self::UnknownTask { .. } => "unknown_task",
+            Self::UnknownTenant { .. } => "unknown_tenant",
+            Self::TenantInUse { .. } => "tenant_in_use",
             Self::Setting(_) => "setting",
             Self::Invalid(_) => "invalid",
         }
@@ -211,6 +231,19 @@ impl From<StoreError> for Error {
             StoreError::Closed => Self::Stopped,
             error if error.is_temporary() => Self::Unavailable(error.to_string()),
             error => Self::Store(error.to_string()),
+        }
+    }
+}
+
+impl From<TenantError> for Error {
+    fn from(error: TenantError) -> Self {
+        match error {
+            TenantError::Unknown(name) => Self::UnknownTenant { name: name.to_string(), nearest: None },
+            TenantError::InUse { name, by, way_out } => {
+                Self::TenantInUse { name: name.to_string(), by, way_out }
+            }
+            TenantError::Store(error) => error.into(),
+            error @ (TenantError::Name(_) | TenantError::Invalid(_)) => Self::Invalid(error.to_string()),
         }
     }
 }

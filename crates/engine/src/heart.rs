@@ -105,7 +105,7 @@ impl Heart {
         loop {
             let Some(id) = node.id() else {
                 self.start_afresh().await;
-                if node.hub.closed.is_cancelled() {
+                if node.leaving.is_cancelled() || node.hub.closed.is_cancelled() {
                     return;
                 }
                 continue;
@@ -252,8 +252,9 @@ impl Heart {
         self.wait_for_silence().await;
         self.node.forget_all();
         let mut pause = Duration::from_millis(50);
-        while !self.node.hub.closed.is_cancelled() {
+        while !self.node.leaving.is_cancelled() && !self.node.hub.closed.is_cancelled() {
             match self.come_back().await {
+                Ok(()) if self.node.leaving.is_cancelled() => return self.leave_again().await,
                 Ok(()) => {
                     self.next_beat = Instant::now();
                     self.node.claim.notify_one();
@@ -266,6 +267,20 @@ impl Heart {
                 () = self.node.hub.closed.cancelled() => return,
             }
             pause = (pause * 2).min(Duration::from_secs(2));
+        }
+    }
+
+    /// Gives up a name that whoever stops the engine did not know yet.
+    async fn leave_again(&self) {
+        let Some(id) = self.id else { return };
+        match timeout(LOOK, self.node.hub.store.leave(id)).await {
+            Ok(Ok(()) | Err(StoreError::Fenced)) => self.node.hub.identity.lose(Some(id)),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the engine joined while it was stopped, and cannot leave")
+            }
+            Err(_) => {
+                tracing::warn!("the engine joined while it was stopped, and its leaving is not answered")
+            }
         }
     }
 

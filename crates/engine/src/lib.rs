@@ -81,6 +81,7 @@ mod start;
 mod status;
 mod stores;
 mod take_up;
+mod tenants;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod waiters;
@@ -101,6 +102,7 @@ pub use runs::{Bulk, Runs};
 pub use settings::{var, var_or};
 pub use start::{BulkStart, Start};
 pub use status::{AttemptStatus, RunStatus, TaskStatus};
+pub use tenants::{OpenTenants, Tenant, Tenants};
 pub use watch::{Update, Watch};
 pub use watchdog::Overdue;
 pub use windlass_core::{

@@ -75,6 +75,8 @@ pub(crate) struct Node {
     pub(crate) released: Notify,
     /// Set when nothing new may be claimed or started.
     pub(crate) stopping: CancellationToken,
+    /// Cancelled just before it leaves: from then on it joins no more.
+    pub(crate) leaving: CancellationToken,
     /// The blocking attempts that exist.
     pub(crate) blocking: TaskTracker,
 }
@@ -110,6 +112,7 @@ impl Node {
             claim: Notify::new(),
             released: Notify::new(),
             stopping: CancellationToken::new(),
+            leaving: CancellationToken::new(),
             blocking: TaskTracker::new(),
         })
     }

@@ -33,8 +33,11 @@ mod options;
 mod pool;
 mod postgres;
 mod reach;
+mod secret;
 mod session;
 mod single;
+mod tenant;
+mod tenants;
 
 pub use tokio_postgres;
 
@@ -43,4 +46,5 @@ pub use self::{
     error::OpenError,
     options::PostgresOptions,
     postgres::Postgres,
+    tenants::PostgresTenants,
 };

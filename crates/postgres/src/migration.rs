@@ -60,25 +60,31 @@ pub(crate) async fn migrate(session: &Session, location: &Location) -> Result<()
         let (place, schema) = (location.place.clone(), location.schema.clone());
         return Err(OpenError::Unmigrated { place, schema, found, known: known() });
     }
-    // Processes that start together take turns, and find it done.
-    let lock = session.lock_of(b"migration");
     session
         .client()
         .batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED")
         .await
         .map_err(|e| failed(e.into()))?;
-    let migrated = async {
-        session.execute("SELECT pg_advisory_xact_lock($1)", &[&lock]).await.map_err(failed)?;
-        let found = schema(session, location).await?;
-        apply(session, location, found).await.map_err(failed)
-    };
-    match migrated.await {
+    match migrate_within(session, location).await {
         Ok(()) => session.client().batch_execute("COMMIT").await.map_err(|error| failed(error.into())),
         Err(error) => {
             session.roll_back().await;
             Err(error)
         }
     }
+}
+
+/// Brings the tables to the newest schema, in a transaction of the caller's.
+pub(crate) async fn migrate_within(session: &Session, location: &Location) -> Result<(), OpenError> {
+    let failed = |fault| failed(fault, location);
+    if schema(session, location).await? == known() {
+        return Ok(());
+    }
+    // Processes that start together take turns, and find it done.
+    let lock = session.lock_of(b"migration");
+    session.execute("SELECT pg_advisory_xact_lock($1)", &[&lock]).await.map_err(failed)?;
+    let found = schema(session, location).await?;
+    apply(session, location, found).await.map_err(failed)
 }
 
 /// Everything that a fresh schema needs, as plain SQL.
@@ -100,7 +106,7 @@ pub(crate) fn dump(schema: &str) -> String {
     text
 }
 
-async fn check_server(session: &Session, location: &Location) -> Result<(), OpenError> {
+pub(crate) async fn check_server(session: &Session, location: &Location) -> Result<(), OpenError> {
     let ask = "SELECT current_setting('server_version_num')::int, current_setting('server_version'), \
                current_setting('server_encoding')";
     let row = session.one(ask, &[]).await.map_err(|fault| failed(fault, location))?;

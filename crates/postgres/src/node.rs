@@ -53,9 +53,10 @@ const HELD: &str = "\
               WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation))";
 const DEAD: &str = "SELECT id FROM {s}.node WHERE dead ORDER BY id FOR UPDATE SKIP LOCKED";
 /// Whoever holds a lock that stands for a node: it is frozen in a transaction, or its connection is gone and the server
-/// does not know.
+/// does not know. A stranger who took the lock cannot be ended, and must not keep the others from it.
 const HOLDERS: &str = "\
     SELECT pg_terminate_backend(l.pid) FROM pg_catalog.pg_locks AS l \
+    JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid AND pg_has_role(a.usesysid, 'USAGE') \
     WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.pid <> pg_backend_pid() \
       AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()) \
       AND (l.classid::bigint << 32 | l.objid::bigint) = $1";

@@ -25,6 +25,12 @@ pub enum OpenError {
         /// The directory that is missing.
         directory: PathBuf,
     },
+    /// The file is not there, and was not to be made.
+    #[error("{} is not there: it was removed, or never made", file.display())]
+    Missing {
+        /// The database.
+        file: PathBuf,
+    },
     /// The file is on a network file system.
     #[error(
         "{} is on a network file system ({kind}), where SQLite can lose data: put it on a local disk, or use \

@@ -33,6 +33,7 @@ mod desk;
 mod ended;
 mod error;
 mod find;
+mod folder;
 mod held;
 mod holding;
 mod image;
@@ -70,5 +71,6 @@ mod watcher;
 mod plan;
 
 pub use error::OpenError;
+pub use folder::Folder;
 pub use options::{CommitMoment, SqliteOptions, Synchronous};
 pub use sqlite::Sqlite;

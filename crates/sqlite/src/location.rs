@@ -11,6 +11,8 @@ use crate::{OpenError, Synchronous};
 pub(crate) struct Location {
     pub(crate) place: Where,
     pub(crate) synchronous: Option<Synchronous>,
+    /// Whether the file is made when it is not there.
+    pub(crate) makes: bool,
 }
 
 /// The database itself.
@@ -31,7 +33,7 @@ impl Location {
                 return Err(refuse(url, format!("`{scheme}` is not a SQLite URL: write `sqlite://path`")));
             }
             let place = if url == ":memory:" { Where::Memory } else { Where::File(PathBuf::from(url)) };
-            return Self { place, synchronous: None }.checked(url);
+            return Self { place, synchronous: None, makes: true }.checked(url);
         };
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         let path = path.strip_prefix("//").unwrap_or(path);
@@ -39,7 +41,7 @@ impl Location {
             ":memory:" => Where::Memory,
             path => Where::File(PathBuf::from(decode(path).map_err(|reason| refuse(url, reason))?)),
         };
-        let mut location = Self { place, synchronous: None };
+        let mut location = Self { place, synchronous: None, makes: true };
         for option in query.split('&').filter(|option| !option.is_empty()) {
             location.apply(option).map_err(|reason| refuse(url, reason))?;
         }
@@ -64,6 +66,7 @@ impl Location {
                 return Err(format!("`synchronous={other}` is not known: it may be `full` or `normal`"));
             }
             ("mode", "rwc") => {}
+            ("mode", "rw") => self.makes = false,
             ("mode", "ro") => {
                 return Err(
                     "`mode=ro` asks for a database that cannot be written, and an engine writes all the \
@@ -82,6 +85,11 @@ impl Location {
         }
         Ok(())
     }
+}
+
+/// A path as a URL has it, so that [`Location::parse`] reads the same path again.
+pub(crate) fn encode(path: &str) -> String {
+    path.replace('%', "%25").replace('?', "%3f")
 }
 
 fn refuse(url: &str, reason: String) -> OpenError {
@@ -141,7 +149,20 @@ mod tests {
             ("sqlite://my%20app.db", file("my app.db")),
             ("sqlite://app.db?mode=rwc", file("app.db")),
         ] {
-            assert_eq!(Location::parse(url).unwrap(), Location { place, synchronous: None }, "{url}");
+            assert_eq!(
+                Location::parse(url).unwrap(),
+                Location { place, synchronous: None, makes: true },
+                "{url}"
+            );
+        }
+    }
+
+    #[test]
+    fn any_path_can_be_written_as_a_url() {
+        for path in ["/data/app.db", "/100%/app.db", "/what?/a%20b.db", "/größe/:memory:"] {
+            let url = format!("sqlite://{}?mode=rw", encode(path));
+            let location = Location { place: file(path), synchronous: None, makes: false };
+            assert_eq!(Location::parse(&url).unwrap(), location, "{url}");
         }
     }
 

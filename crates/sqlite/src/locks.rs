@@ -51,20 +51,7 @@ impl Locks {
     /// Whether another handle has the database open, in this process or another. Clears away what dead
     /// processes left.
     pub(crate) fn has_peers(&self) -> io::Result<bool> {
-        let mut any = false;
-        for entry in std::fs::read_dir(&self.directory)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if !name.as_encoded_bytes().starts_with(b"open-") || name == self.presence.0 {
-                continue;
-            }
-            if is_free(&entry.path())? {
-                remove(&entry.path())?;
-            } else {
-                any = true;
-            }
-        }
-        Ok(any)
+        Ok(present(&self.directory)?.iter().any(|name| *name != self.presence.0))
     }
 
     /// Takes the lock that proves the life of a node of this process.
@@ -112,6 +99,34 @@ impl Drop for Locks {
     }
 }
 
+/// The files of the handles that have a database open. Clears away what dead processes left.
+fn present(directory: &Path) -> io::Result<Vec<OsString>> {
+    let mut present = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if !name.as_encoded_bytes().starts_with(b"open-") {
+            continue;
+        }
+        if is_free(&entry.path())? {
+            remove(&entry.path())?;
+        } else {
+            present.push(name);
+        }
+    }
+    Ok(present)
+}
+
+/// The processes that have a database open, each once. The caller need not have it open itself.
+pub(crate) fn users(directory: &Path) -> io::Result<Vec<u32>> {
+    let pid = |name: &OsString| name.to_str()?.split('-').nth(1)?.parse().ok();
+    // Somebody who cannot be told is somebody all the same.
+    let mut users: Vec<u32> = present(directory)?.iter().map(|name| pid(name).unwrap_or_default()).collect();
+    users.sort_unstable();
+    users.dedup();
+    Ok(users)
+}
+
 fn node_file(node: NodeId) -> String {
     format!("node-{node}")
 }
@@ -139,7 +154,7 @@ fn is_free(path: &Path) -> io::Result<bool> {
 }
 
 /// Removes a file that may have been removed already.
-fn remove(path: &Path) -> io::Result<()> {
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),

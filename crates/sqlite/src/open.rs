@@ -39,6 +39,8 @@ const READER_CACHE: i32 = 8 << 10;
 pub(crate) struct Setup {
     pub(crate) synchronous: Synchronous,
     pub(crate) max_pages: Option<u32>,
+    /// Whether the file is made when it is not there.
+    pub(crate) makes: bool,
 }
 
 /// A database that may be used.
@@ -57,7 +59,7 @@ fn check_version(number: i32, name: &str) -> Result<(), OpenError> {
     if number < OLDEST_SQLITE { Err(OpenError::OldSqlite { found: name.to_owned() }) } else { Ok(()) }
 }
 
-/// Opens a file for writing, and makes it when it is not there.
+/// Opens a file for writing, and makes it when it is not there, if that is wanted.
 pub(crate) fn open_file(path: &Path, setup: Setup, clock: &Clock) -> Result<Opened, OpenError> {
     check_sqlite()?;
     let path = resolve(path)?;
@@ -70,9 +72,12 @@ pub(crate) fn open_file(path: &Path, setup: Setup, clock: &Clock) -> Result<Open
             reason: "it is a directory: name a file in it".into(),
         });
     }
+    refuse_missing(&path, setup)?;
     let locks = Locks::open(&path).map_err(|error| no_locks(&path, &error))?;
     // Making the file, its tables and its log is done by one process while the others wait.
     let turn = first_turn(&locks.turnstile, &path).map_err(|error| no_locks(&path, &error))?;
+    // It may have been removed meanwhile.
+    refuse_missing(&path, setup)?;
     let conn = connect(&path, OpenFlags::SQLITE_OPEN_CREATE)?;
     if conn.is_readonly(MAIN_DB).map_err(|error| failed(&path, &error))? {
         let reason = "the file or its file system allows reading alone".to_owned();
@@ -84,6 +89,10 @@ pub(crate) fn open_file(path: &Path, setup: Setup, clock: &Clock) -> Result<Open
     migration::migrate(&conn, &path, clock)?;
     drop(turn);
     Ok(Opened { conn, locks, path })
+}
+
+fn refuse_missing(path: &Path, setup: Setup) -> Result<(), OpenError> {
+    if setup.makes || path.exists() { Ok(()) } else { Err(OpenError::Missing { file: path.to_owned() }) }
 }
 
 /// Waits for the turn of this process, and says so when it does not come.
@@ -209,7 +218,7 @@ fn check_log(conn: &Connection, path: &Path) -> Result<(), OpenError> {
     Err(OpenError::Unavailable { file: path.to_owned(), reason })
 }
 
-fn no_locks(file: &Path, error: &io::Error) -> OpenError {
+pub(crate) fn no_locks(file: &Path, error: &io::Error) -> OpenError {
     let file = file.to_owned();
     let reason = format!("the directory {} cannot be used: {error}", Locks::directory(&file).display());
     match error.kind() {

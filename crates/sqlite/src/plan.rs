@@ -5,7 +5,7 @@ use rusqlite::{Connection, StatementStatus, types::Null};
 use crate::{clock::Clock, open};
 
 fn database() -> Connection {
-    let setup = open::Setup { synchronous: crate::Synchronous::Full, max_pages: None };
+    let setup = open::Setup { synchronous: crate::Synchronous::Full, max_pages: None, makes: true };
     open::open_memory(setup, &Clock::system()).unwrap()
 }
 

@@ -70,7 +70,8 @@ impl Sqlite {
     ///
     /// `url` is `sqlite://path`, `sqlite:path`, a plain path, or `sqlite::memory:` for a database that is gone
     /// when the store is dropped. In a URL, `%20` stands for a space and so on, and options may follow a `?`:
-    /// `synchronous=full` (the default) or `synchronous=normal`, see [`Synchronous`](crate::Synchronous).
+    /// `synchronous=full` (the default) or `synchronous=normal`, see [`Synchronous`](crate::Synchronous); with `mode=rw`
+    /// a file that is not there is an error.
     ///
     /// # Errors
     ///
@@ -94,7 +95,7 @@ impl Sqlite {
     fn open_now(location: Location, options: SqliteOptions) -> Result<Self, OpenError> {
         let clock = options.clock.unwrap_or_else(Clock::system);
         let synchronous = options.synchronous.or(location.synchronous).unwrap_or_default();
-        let setup = Setup { synchronous, max_pages: options.max_pages };
+        let setup = Setup { synchronous, max_pages: options.max_pages, makes: location.makes };
         let (hints, peers) = (broadcast::Sender::new(256), Arc::new(AtomicBool::new(false)));
         let mut handles = Vec::new();
 

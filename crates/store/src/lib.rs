@@ -14,6 +14,7 @@ mod memory;
 mod query;
 mod record;
 mod store;
+mod tenant;
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -30,3 +31,4 @@ pub use record::{
     Standing, StepRow, Wait,
 };
 pub use store::{Answer, Claim, Claimed, Death, Heartbeat, Hint, Joined, NewNode, Store, Swept};
+pub use tenant::{Removal, Reply, Tenancy, TenantError, TenantName};

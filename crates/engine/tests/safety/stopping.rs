@@ -1,7 +1,10 @@
 //! Stopping, and going on elsewhere.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -11,6 +14,7 @@ use windlass::{RunState, StepKind};
 use crate::{
     child::Child,
     eventually::{PATIENCE, eventually},
+    faulty::{Asked, Fault, Faulty},
     graph, ledger,
     role::{Part, Role},
     room::Room,
@@ -138,4 +142,21 @@ async fn a_stop_returns_in_time_while_another_process_holds_the_file_and_says_wh
     let run = next.run(&stage.workflow(), id);
     assert_eq!(tokio::time::timeout(PATIENCE, run).await.expect("in time").expect("the run completes"), 1);
     next.stop().await.expect("it stops");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_has_left_does_not_join_again() {
+    let (room, stage) = (Room::new(), Stage::default());
+    let store = Arc::new(Faulty::new(room.store().await));
+    let never = CancellationToken::new();
+    let engine = stage.engine("only", Arc::clone(&store) as _, &never).heartbeat(Duration::from_millis(20));
+    let engine = engine.launch().await.expect("it launches");
+    // It leaves and does not hear of it. Meanwhile its heartbeat is told that there is no such node.
+    let leaving = AtomicBool::new(true);
+    store.on_call(move |asked| match asked {
+        Asked::Other if leaving.swap(false, Ordering::Relaxed) => Fault::NoAnswer,
+        _ => Fault::None,
+    });
+    engine.stop().await.expect_err("nobody told it that it has left");
+    assert_eq!(room.store().await.nodes().await.expect("nodes can be listed"), []);
 }
