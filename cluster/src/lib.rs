@@ -3,6 +3,7 @@
 //! It lives in a directory for temporary files, listens on the loopback address alone, trusts everybody there, has the
 //! settings of a fresh cluster, and is gone when it is dropped.
 
+mod bouncer;
 mod programs;
 mod user;
 
@@ -15,6 +16,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
+pub use bouncer::Bouncer;
 pub use programs::{find as program, install};
 use user::User;
 
@@ -66,16 +68,33 @@ impl Cluster {
         Self::start_in(&env::temp_dir(), settings)
     }
 
+    /// A fresh cluster that has these files, by name and contents, in its data directory, where it alone can read them:
+    /// keys and certificates, or a `pg_hba.conf` in place of the one that trusts everybody.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Cluster::find`].
+    pub fn start_with(settings: &[&str], files: &[(&str, &str)]) -> Result<Self, String> {
+        Self::begin(&env::temp_dir(), settings, files)
+    }
+
     /// A fresh cluster whose files lie in a directory of their own within `base`.
     ///
     /// # Errors
     ///
     /// As for [`Cluster::find`].
     pub fn start_in(base: &Path, settings: &[&str]) -> Result<Self, String> {
+        Self::begin(base, settings, &[])
+    }
+
+    fn begin(base: &Path, settings: &[&str], files: &[(&str, &str)]) -> Result<Self, String> {
         let (directory, user) = (fresh_directory(base)?, User::to_run_as()?);
         let mut own = Own { directory, user, keeper: None };
         own.keep()?;
         own.create(settings)?;
+        for (name, contents) in files {
+            own.place(name, contents)?;
+        }
         let port = own.serve()?;
         Ok(Self { url: format!("postgres://windlass@127.0.0.1:{port}/postgres"), own: Some(own) })
     }
@@ -161,6 +180,16 @@ impl Own {
         text.push_str(&format!("listen_addresses = '127.0.0.1'\nunix_socket_directories = '{place}'\n"));
         text.extend(settings.iter().flat_map(|line| [line, "\n"]));
         fs::write(&file, text).map_err(|error| tell(&file, &error))
+    }
+
+    /// Puts a file where the server alone can read it.
+    fn place(&self, name: &str, contents: &str) -> Result<(), String> {
+        let file = self.data().join(name);
+        fs::write(&file, contents).map_err(|error| tell(&file, &error))?;
+        #[cfg(unix)]
+        fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .map_err(|error| tell(&file, &error))?;
+        self.user.as_ref().map_or(Ok(()), |user| user.give(&file))
     }
 
     /// Starts it on a free port, which somebody else may take first.

@@ -8,7 +8,11 @@ use std::{
 
 use crate::user::is_root;
 
-/// A program of PostgreSQL: on the path, or where the packages of distributions put it; of several versions the newest.
+/// The pooler's program, which is also the name of its package.
+pub(crate) const POOLER: &str = "pgbouncer";
+
+/// A program of PostgreSQL, or the pooler: on the path, or where the packages of distributions put it; of several
+/// versions the newest.
 ///
 /// # Errors
 ///
@@ -17,14 +21,18 @@ pub fn find(program: &str) -> Result<PathBuf, String> {
     let path = env::var_os("PATH").unwrap_or_default();
     let on_path = env::split_paths(&path).map(|directory| directory.join(program));
     on_path.chain(packaged(program)).find(|file| file.is_file()).ok_or_else(|| {
-        format!(
-            "`{program}` is missing: install PostgreSQL (on Debian and Ubuntu: `apt-get install postgresql`)"
-        )
+        let (name, package) =
+            if program == POOLER { ("PgBouncer", "pgbouncer") } else { ("PostgreSQL", "postgresql") };
+        format!("`{program}` is missing: install {name} (on Debian and Ubuntu: `apt-get install {package}`)")
     })
 }
 
 /// The newest version first.
 fn packaged(program: &str) -> Vec<PathBuf> {
+    if program == POOLER {
+        // Often not on the path of those who are not root.
+        return vec![PathBuf::from("/usr/sbin").join(POOLER)];
+    }
     let mut found: Vec<(u32, PathBuf)> = Vec::new();
     for root in ["/usr/lib/postgresql", "/usr/local/opt", "/opt/homebrew/opt"] {
         for entry in fs::read_dir(root).into_iter().flatten().flatten() {
@@ -46,28 +54,33 @@ fn version(directory: &Path) -> u32 {
     digits.parse().unwrap_or(0)
 }
 
-/// Sees to it that PostgreSQL is there: installs it where that can be done.
+/// Sees to it that PostgreSQL and the pooler are there: installs them where that can be done.
 ///
 /// # Errors
 ///
-/// Says in one line what to do when it is missing and cannot be installed.
+/// Says in one line what to do when one is missing and cannot be installed.
 pub fn install() -> Result<(), String> {
-    let Err(missing) = find("initdb") else { return Ok(()) };
-    if !is_root() {
-        return Err(missing);
+    for (program, package) in [("initdb", "postgresql"), (POOLER, POOLER)] {
+        let Err(missing) = find(program) else { continue };
+        if !is_root() {
+            return Err(missing);
+        }
+        eprintln!("`{program}` is missing; installing {package} with apt-get …");
+        let packages = ["install", "--yes", "--no-install-recommends", package];
+        // The lists of a fresh machine may be empty.
+        let is_installed = apt(&packages) || (apt(&["update"]) && apt(&packages));
+        if !is_installed {
+            return Err(missing);
+        }
+        find(program)?;
     }
-    eprintln!("PostgreSQL is missing; installing it with apt-get …");
-    let apt = |arguments: &[&str]| {
-        let mut command = Command::new("apt-get");
-        let status = command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").status();
-        status.is_ok_and(|status| status.success())
-    };
-    let packages = ["install", "--yes", "--no-install-recommends", "postgresql"];
-    // The lists of a fresh machine may be empty.
-    if apt(&packages) || (apt(&["update"]) && apt(&packages)) {
-        return find("initdb").map(drop);
-    }
-    Err(missing)
+    Ok(())
+}
+
+fn apt(arguments: &[&str]) -> bool {
+    let mut command = Command::new("apt-get");
+    let status = command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").status();
+    status.is_ok_and(|status| status.success())
 }
 
 #[cfg(test)]

@@ -41,6 +41,7 @@
 //! |---|---|---|
 //! | `sqlite` | state in an SQLite file | yes |
 //! | `postgres` | state in a PostgreSQL database, for many processes on many machines | no |
+//! | `tls` | encrypted connections to PostgreSQL; brings `postgres` along | no |
 //! | `macros` | `#[workflow]`, `#[task]`, `compose!`, `#[windlass::test]` | yes |
 //! | `testing` | the `Lab`: virtual time, planned failures, crashes | no |
 

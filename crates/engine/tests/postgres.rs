@@ -7,14 +7,25 @@ use std::sync::{
 };
 
 use windlass::prelude::*;
-use windlass_cluster::Cluster;
+use windlass_cluster::{Bouncer, Cluster};
+
+static CLUSTER: LazyLock<Cluster> = LazyLock::new(|| Cluster::find().unwrap());
 
 /// The URL of a schema of its own.
 fn url() -> String {
-    static CLUSTER: LazyLock<Cluster> = LazyLock::new(|| Cluster::find().unwrap());
+    static POOLER: LazyLock<Option<Bouncer>> = LazyLock::new(|| pooler(&CLUSTER));
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let (process, next) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    format!("{}?schema=engine_{process}_{next}", CLUSTER.url())
+    let way = POOLER.as_ref().map_or(CLUSTER.url(), Bouncer::url);
+    format!("{way}?schema=engine_{process}_{next}")
+}
+
+/// All of these tests are also part of `pooled.rs`, where a pooler in transaction mode stands before the server.
+fn pooler(cluster: &Cluster) -> Option<Bouncer> {
+    let is_pooled = module_path!().starts_with("pooled::");
+    is_pooled.then(|| {
+        Bouncer::before(cluster.url(), &["default_pool_size = 3", "server_login_retry = 1"]).unwrap()
+    })
 }
 
 #[workflow(output = third)]
@@ -70,8 +81,8 @@ mod alone {
 }
 
 /// A connection of the application's own.
-async fn application(url: &str) -> tokio_postgres::Client {
-    let server = url.split_once('?').unwrap().0;
+async fn application() -> tokio_postgres::Client {
+    let server = CLUSTER.url();
     let (client, connection) = tokio_postgres::connect(server, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
     client
@@ -86,7 +97,7 @@ async fn what_an_application_starts_in_its_own_transaction_runs_when_that_commit
 {
     let url = url();
     let engine = Engine::open(url.as_str()).workflow(chain::workflow()).launch().await?;
-    let mut application = application(&url).await;
+    let mut application = application().await;
     let start = format!("SELECT {}.start('chain', $1::json)", schema(&url));
     let input = |number: u32| tokio_postgres::types::Json(serde_json::json!(number));
 
@@ -109,7 +120,7 @@ async fn what_an_application_starts_in_its_own_transaction_runs_when_that_commit
 async fn a_key_in_sql_and_a_key_in_rust_are_the_same_key() -> Result<()> {
     let url = url();
     let client = Client::connect(url.as_str()).await?;
-    let application = application(&url).await;
+    let application = application().await;
     let schema = schema(&url);
     let start = format!("SELECT {schema}.start('chain', '7', key => 'order-1')::text");
     let first: String = application.query_one(&start, &[]).await.unwrap().get(0);
@@ -128,7 +139,7 @@ async fn a_key_in_sql_and_a_key_in_rust_are_the_same_key() -> Result<()> {
 async fn a_run_is_cancelled_in_sql_whether_it_waits_or_has_ended() -> Result<()> {
     let url = url();
     let engine = Engine::open(url.as_str()).workflow(chain::workflow()).launch().await?;
-    let application = application(&url).await;
+    let application = application().await;
     let schema = schema(&url);
     let start = format!("SELECT {schema}.start('chain', '1', delay => '1 hour', tags => '{{a,b}}')::text");
     let id: String = application.query_one(&start, &[]).await.unwrap().get(0);
@@ -150,7 +161,7 @@ async fn every_connection_is_cut_again_and_again_and_every_run_completes_once() 
     let engine =
         Engine::open(format!("{url}&application_name={name}")).workflow(chain::workflow()).launch().await?;
     let cut = {
-        let application = application(&url).await;
+        let application = application().await;
         let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1";
         async move || application.query_one(cut, &[&name]).await.unwrap().get::<_, i64>(0)
     };
@@ -178,8 +189,10 @@ async fn every_connection_is_cut_again_and_again_and_every_run_completes_once() 
 async fn an_engine_whose_server_is_away_goes_on_when_it_is_back_and_stops_in_time_when_it_is_not()
 -> Result<()> {
     let cluster = Cluster::start(&["fsync = off"]).unwrap();
+    let pooler = pooler(&cluster);
+    let way = pooler.as_ref().map_or(cluster.url(), Bouncer::url);
     let grace = std::time::Duration::from_secs(1);
-    let engine = Engine::open(cluster.url()).workflow(chain::workflow()).stop_grace(grace).launch().await?;
+    let engine = Engine::open(way).workflow(chain::workflow()).stop_grace(grace).launch().await?;
     assert_eq!(engine.start(chain::workflow(), 1).await?.await?, 4);
     cluster.stop("immediate").unwrap();
     let patience = std::time::Duration::from_millis(500);
@@ -202,7 +215,7 @@ async fn what_a_claim_passed_over_because_somebody_held_it_is_looked_at_again_so
     let url = url();
     let client = Client::connect(url.as_str()).await?;
     let run = client.start(chain::workflow(), 1).await?;
-    let application = application(&url).await;
+    let application = application().await;
     let hold = format!("BEGIN; SELECT FROM {}.ready FOR UPDATE", schema(&url));
     application.batch_execute(&hold).await.unwrap();
     let free = client.start(alone::workflow(), 1).await?;

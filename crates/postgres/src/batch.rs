@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use statements::{
     CLEAR_INBOX, CLEAR_SAVED, ENDS, FACTS, FORGET, GIVEN, KEYS, STARTS, STEPS, TAGS, TAKE_KEYS,
 };
-use tokio_postgres::{Row, Statement, types::ToSql};
+use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 use windlass_core::{ClaimId, NodeId, RunId, StepKind, Time};
 use windlass_store::{KeyConflict, KeyLife, NewEnd, NewRun, Refusal, StepRow, Written};
@@ -18,6 +18,7 @@ use crate::{
     error::Fault,
     held::Facts,
     session::{Params, Session},
+    statement::Statement,
 };
 
 /// What the holder of a run may do.
@@ -421,13 +422,16 @@ impl<'p> Letter<'p> {
         params: Params<'p>,
     ) -> Result<Self, Fault> {
         let statement = if is_empty { None } else { Some(session.statement(sql).await?) };
+        if let Some(statement) = &statement {
+            statement.check(params)?;
+        }
         Ok(Self { session, statement, params })
     }
 
     /// Sends it, at once when it is first polled, and waits for the answer.
     async fn rows(&self) -> Result<Vec<Row>, Fault> {
         match &self.statement {
-            Some(statement) => Ok(self.session.client().query(statement, self.params).await?),
+            Some(statement) => statement.query(self.session.client(), self.params).await,
             None => Ok(Vec::new()),
         }
     }

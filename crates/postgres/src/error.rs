@@ -1,5 +1,7 @@
 //! What can go wrong, in words.
 
+use std::{io::ErrorKind, time::Duration};
+
 use tokio_postgres::{
     Row,
     error::{Severity, SqlState},
@@ -21,6 +23,14 @@ pub enum OpenError {
         /// The URL, without its password.
         url: String,
         /// What is wrong with it.
+        reason: String,
+    },
+    /// Connections cannot be encrypted as they should be.
+    #[error("{place} cannot be reached as it should be: {reason}")]
+    Tls {
+        /// The database.
+        place: String,
+        /// What is wrong, and the way out.
         reason: String,
     },
     /// The server does not answer, or not to us.
@@ -100,6 +110,10 @@ pub enum OpenError {
 pub(crate) enum Fault {
     /// The database, or the way to it, failed.
     Sql(tokio_postgres::Error),
+    /// There was no way to the database to begin with.
+    Unreached(tokio_postgres::Error),
+    /// Nobody answered for so long when a connection was made.
+    Silent(Duration),
     /// The store's own answer.
     Store(StoreError),
 }
@@ -117,6 +131,11 @@ impl From<StoreError> for Fault {
 }
 
 impl Fault {
+    /// A connection that ended when it had just begun.
+    pub(crate) fn closed() -> Self {
+        Self::Store(StoreError::Unavailable("the connection was closed".to_owned()))
+    }
+
     /// A row that holds what no program of ours writes.
     pub(crate) fn unreadable(row: &Row, index: usize) -> Self {
         let column = row.columns().get(index).map_or("?", |column| column.name());
@@ -130,6 +149,7 @@ impl Fault {
         match self {
             Self::Sql(error) => error.code().is_some_and(|state| state.code() == FENCED),
             Self::Store(error) => matches!(error, StoreError::Fenced),
+            Self::Unreached(_) | Self::Silent(_) => false,
         }
     }
 
@@ -150,9 +170,30 @@ impl Fault {
         matches!(self, Self::Sql(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))
     }
 
+    /// Whether the server has no room for another connection.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Self::Unreached(error) if error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS))
+    }
+
+    /// Whether a connection that could not be made may be had a little later.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Silent(_) | Self::Store(StoreError::Unavailable(_)) => true,
+            Self::Unreached(error) => match error.code() {
+                Some(state) => matches!(&state.code()[..2], "08" | "53" | "57"),
+                None => cause_of(error).is_some_and(|cause| cause.kind() != ErrorKind::InvalidData),
+            },
+            Self::Sql(_) | Self::Store(_) => false,
+        }
+    }
+
     /// Whether the connection can be used again: the server itself said what failed, and did not hang up with it.
     pub(crate) fn leaves_connection(&self) -> bool {
-        let Self::Sql(error) = self else { return true };
+        let error = match self {
+            Self::Sql(error) => error,
+            Self::Store(_) => return true,
+            Self::Unreached(_) | Self::Silent(_) => return false,
+        };
         error.as_db_error().is_some_and(|error| error.parsed_severity() == Some(Severity::Error))
     }
 
@@ -161,6 +202,14 @@ impl Fault {
         let error = match self {
             Self::Store(error) => return error,
             Self::Sql(error) => error,
+            // Whatever the reason, a password or a certificate: it may be put right while work waits.
+            Self::Unreached(error) => {
+                return StoreError::Unavailable(format!("{place}: {}", describe(&error)));
+            }
+            Self::Silent(time) => {
+                let time = time.as_secs_f64();
+                return StoreError::Unavailable(format!("{place}: the server has not answered for {time} s"));
+            }
         };
         let text = describe(&error);
         let Some(state) = error.code() else {
@@ -182,8 +231,12 @@ impl Fault {
 }
 
 fn is_of_connection(error: &tokio_postgres::Error) -> bool {
-    let cause = std::error::Error::source(error);
-    error.is_closed() || cause.is_some_and(|cause| cause.is::<std::io::Error>())
+    error.is_closed() || cause_of(error).is_some()
+}
+
+/// What the network said. What a certificate is not good for counts as invalid data.
+pub(crate) fn cause_of(error: &tokio_postgres::Error) -> Option<&std::io::Error> {
+    std::error::Error::source(error)?.downcast_ref()
 }
 
 /// An error with what caused it.

@@ -20,6 +20,7 @@ mod batch;
 mod claim;
 mod column;
 mod commit;
+mod connector;
 mod definition;
 mod error;
 mod find;
@@ -36,15 +37,20 @@ mod reach;
 mod secret;
 mod session;
 mod single;
+mod statement;
 mod tenant;
 mod tenants;
+mod tls;
+mod wire;
 
 pub use tokio_postgres;
 
 pub use self::{
     application::{Application, CallError, StartCall},
+    connector::Pooler,
     error::OpenError,
     options::PostgresOptions,
     postgres::Postgres,
     tenants::PostgresTenants,
+    tls::TlsMode,
 };

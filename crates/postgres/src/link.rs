@@ -12,10 +12,15 @@ use tokio::{
     sync::{Notify, broadcast},
     time::{sleep, timeout},
 };
-use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket, tls::NoTlsStream};
+use tokio_postgres::{AsyncMessage, Client};
 use windlass_store::Hint;
 
-use crate::{error::describe, session::quoted};
+use crate::{
+    connector::{Connected, Connector, Way},
+    error::describe,
+    session::quoted,
+    wire::Wire,
+};
 
 /// How often others are told at most.
 const PACE: Duration = Duration::from_millis(5);
@@ -27,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// The channel of a schema, and who speaks on it.
 pub(crate) struct Link {
-    pub(crate) config: Config,
+    pub(crate) connector: Arc<Connector>,
     pub(crate) channel: Arc<str>,
     /// Tells this handle from every other.
     pub(crate) speaker: Arc<str>,
@@ -41,8 +46,15 @@ pub(crate) struct Link {
 enum Deaf {
     /// The connection failed or was closed.
     Lost(String),
-    /// What this handle says itself does not come back: a pooler stands between, or the connection is dead.
+    /// What this handle says itself does not come back: something stands between, or the connection is dead.
     NoEcho,
+}
+
+/// What somebody was told, and need not be told again.
+#[derive(Default)]
+struct Told {
+    deaf: bool,
+    pooler: bool,
 }
 
 impl From<tokio_postgres::Error> for Deaf {
@@ -61,50 +73,52 @@ struct Echo {
 impl Link {
     /// Listens and speaks until the store is gone. While that does not work, everybody looks for themselves.
     pub(crate) async fn run(self) {
-        let mut told = false;
+        let mut told = Told::default();
         loop {
             let deaf = self.listen(&mut told).await;
-            if !told {
+            if !std::mem::replace(&mut told.deaf, true) {
                 let why = match deaf {
                     Deaf::Lost(why) => why,
-                    Deaf::NoEcho => {
-                        "notifications do not arrive; is there a pooler in transaction mode? Give \
-                                     `listen_url` a way around it"
-                            .to_owned()
-                    }
+                    Deaf::NoEcho => "notifications do not arrive".to_owned(),
                 };
                 tracing::warn!(place = %self.place, why, "nobody listens for other processes; polling meanwhile");
-                told = true;
             }
-            let polled = async {
-                loop {
-                    self.hint();
-                    sleep(LOOK).await;
-                }
-            };
             // It ends when it is time to try again.
-            let _: Result<(), _> = timeout(DEAF, polled).await;
+            let _: Result<(), _> = timeout(DEAF, self.look()).await;
         }
     }
 
     /// Answers when it does not work any more.
-    async fn listen(&self, told: &mut bool) -> Deaf {
-        let connected = timeout(PROBE, self.config.connect(NoTls)).await;
-        let (client, connection) = match connected {
-            Ok(Ok(both)) => both,
-            Ok(Err(error)) => return error.into(),
-            Err(_) => return Deaf::Lost("the server does not answer".into()),
+    async fn listen(&self, told: &mut Told) -> Deaf {
+        let Connected { client, wire, way } = match self.connector.connect().await {
+            Ok(connected) => connected,
+            Err(fault) => return Deaf::Lost(fault.tell(&self.place).to_string()),
         };
         let echo = Echo::default();
-        tokio::select! {
-            deaf = self.hear(connection, &echo) => deaf,
-            deaf = self.speak(&client, &echo, told) => deaf,
+        match way {
+            Way::Own => tokio::select! {
+                deaf = self.hear(wire, &echo) => deaf,
+                deaf = self.speak(&client, &echo, told) => deaf,
+            },
+            Way::Shared => tokio::select! {
+                deaf = self.hear(wire, &echo) => deaf,
+                deaf = self.speak_only(&client, told) => deaf,
+                () = self.look() => unreachable!("it goes on for ever"),
+            },
         }
     }
 
-    async fn hear(&self, mut connection: Connection<Socket, NoTlsStream>, echo: &Echo) -> Deaf {
+    /// Has everybody look for themselves.
+    async fn look(&self) {
         loop {
-            match std::future::poll_fn(|cx| connection.poll_message(cx)).await {
+            self.hint();
+            sleep(LOOK).await;
+        }
+    }
+
+    async fn hear(&self, mut wire: Wire, echo: &Echo) -> Deaf {
+        loop {
+            match wire.next().await {
                 Some(Ok(AsyncMessage::Notification(note))) if note.payload() == &*self.speaker => {
                     echo.count.fetch_add(1, Ordering::Relaxed);
                     echo.came.notify_one();
@@ -117,16 +131,40 @@ impl Link {
         }
     }
 
-    async fn speak(&self, client: &Client, echo: &Echo, told: &mut bool) -> Deaf {
-        if let Err(error) = client.batch_execute(&format!("LISTEN {}", quoted(&self.channel))).await {
-            return error.into();
+    /// Tells others through a pooler. It would not let through what they say.
+    async fn speak_only(&self, client: &Client, told: &mut Told) -> Deaf {
+        told.deaf = false;
+        if !std::mem::replace(&mut told.pooler, true) {
+            tracing::warn!(
+                place = %self.place,
+                "a pooler hands out connections for one transaction at a time, so nobody can listen for other \
+                 processes: looking twice a second instead; give `listen_url` a way around it, or say \
+                 `pooler=session` if it is in session mode"
+            );
+        }
+        loop {
+            self.stirred.notified().await;
+            match timeout(PROBE, self.say(client)).await {
+                Ok(Ok(())) => sleep(PACE).await,
+                Ok(Err(deaf)) => return deaf,
+                Err(_) => return Deaf::Lost("the server does not answer".into()),
+            }
+        }
+    }
+
+    async fn speak(&self, client: &Client, echo: &Echo, told: &mut Told) -> Deaf {
+        let listen = format!("LISTEN {}", quoted(&self.channel));
+        match timeout(PROBE, client.batch_execute(&listen)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return error.into(),
+            Err(_) => return Deaf::Lost("the server does not answer".into()),
         }
         let mut is_new = true;
         loop {
             if let Err(deaf) = self.probe(client, echo).await {
                 return deaf;
             }
-            if std::mem::take(told) {
+            if std::mem::take(&mut told.deaf) {
                 tracing::info!(place = %self.place, "other processes are heard again");
             }
             if std::mem::take(&mut is_new) {

@@ -1,11 +1,11 @@
 //! Where a database is: its URL.
 
-use std::{str::FromStr, time::Duration};
+use std::{str::FromStr, sync::Arc, time::Duration};
 
 use tokio_postgres::{Config, config::Host};
 use windlass_core::nearest;
 
-use crate::OpenError;
+use crate::{OpenError, Pooler, PostgresOptions, TlsMode, connector::Connector, tls::TlsSettings};
 
 /// How many connections there are, unless somebody says otherwise.
 const CONNECTIONS: usize = 8;
@@ -13,17 +13,45 @@ const CONNECTIONS: usize = 8;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a server may be silent while we wait for it, before the network is asked whether it is there.
 const KEEPALIVE: Duration = Duration::from_secs(10);
+/// For how long a server is waited for that is not there yet.
+const WAIT: Duration = Duration::from_secs(10);
 
-const OPTIONS: [&str; 3] = ["schema", "connections", "migrate"];
+/// What says how to reach a server.
+const WAYS: [&str; 5] = ["pooler", "sslmode", "sslrootcert", "sslcert", "sslkey"];
+/// What says how a database is used.
+const USES: [&str; 5] = ["schema", "connections", "listen_url", "migrate", "wait"];
+/// What the driver understands.
+const DRIVERS: [&str; 18] = [
+    "application_name",
+    "channel_binding",
+    "connect_timeout",
+    "dbname",
+    "host",
+    "hostaddr",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_retries",
+    "load_balance_hosts",
+    "options",
+    "password",
+    "port",
+    "sslnegotiation",
+    "target_session_attrs",
+    "tcp_user_timeout",
+    "user",
+];
 
-/// A URL, taken apart.
+/// A database, and how it is used.
 #[derive(Clone, Debug)]
 pub(crate) struct Location {
-    pub(crate) config: Config,
-    /// Where to listen, when that is not the same.
-    pub(crate) listen: Option<Config>,
+    pub(crate) connector: Arc<Connector>,
+    /// Listens for notifications, when that does not go the same way.
+    pub(crate) listener: Option<Arc<Connector>>,
     pub(crate) schema: String,
     pub(crate) connections: usize,
+    /// For how long opening tries.
+    pub(crate) wait: Duration,
     /// Whether the tables are brought to the newest version.
     pub(crate) migrates: bool,
     /// For people, without a password.
@@ -32,88 +60,207 @@ pub(crate) struct Location {
 
 impl Location {
     /// Reads `postgres://user:password@host:port/database`, with our options and the driver's after a `?`.
-    pub(crate) fn parse(url: &str) -> Result<Self, OpenError> {
+    pub(crate) fn of(url: &str, options: PostgresOptions) -> Result<Self, OpenError> {
+        let said = Said::parse(url, true)?;
+        let refuse = |reason: String| refuse(url, reason);
+        let schema = options.schema.or(said.schema).unwrap_or_else(|| "windlass".to_owned());
+        if schema.is_empty() || schema.len() > 63 || schema.contains('\0') {
+            return Err(refuse("the name of the schema must have 1 to 63 bytes".into()));
+        }
+        let connections = options.connections.or(said.connections).unwrap_or(CONNECTIONS);
+        if connections < 2 {
+            return Err(refuse("it takes at least 2 connections: one for commits, one for the rest".into()));
+        }
+        let place = place(&said.config);
+        let listener = match options.listen_url.or(said.listen_url) {
+            Some(url) => {
+                let said = Said::parse(&url, false)?;
+                let tls = options.tls.clone().over(said.tls);
+                Some(connector(said.config, &tls, said.pooler)?)
+            }
+            None => None,
+        };
+        let pooler = options.pooler.or(said.pooler);
+        let connector = connector(said.config, &options.tls.over(said.tls), pooler)?;
+        Ok(Self {
+            connector,
+            listener,
+            schema,
+            connections,
+            wait: options.wait.or(said.wait).unwrap_or(WAIT),
+            migrates: said.migrates && !options.no_migrations,
+            place,
+        })
+    }
+}
+
+/// A URL, taken apart.
+struct Said {
+    config: Config,
+    tls: TlsSettings,
+    pooler: Option<Pooler>,
+    schema: Option<String>,
+    connections: Option<usize>,
+    listen_url: Option<String>,
+    wait: Option<Duration>,
+    migrates: bool,
+}
+
+impl Said {
+    /// `all` when it may also say how the database is used.
+    fn parse(url: &str, all: bool) -> Result<Self, OpenError> {
+        let refuse = |reason: String| refuse(url, reason);
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
-        let mut location = Self {
+        let mut said = Self {
             config: Config::new(),
-            listen: None,
-            schema: "windlass".to_owned(),
-            connections: CONNECTIONS,
+            tls: TlsSettings::default(),
+            pooler: None,
+            schema: None,
+            connections: None,
+            listen_url: None,
+            wait: None,
             migrates: true,
-            place: String::new(),
         };
         let mut theirs = Vec::new();
         for option in query.split('&').filter(|option| !option.is_empty()) {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            match name {
-                "schema" => location.schema = value.to_owned(),
-                "connections" => {
-                    let number = value.parse().map_err(|_| {
-                        refuse(url, format!("`connections={value}` is not a number: write `connections=8`"))
-                    });
-                    location.connections = number?;
-                }
-                "migrate" => {
-                    location.migrates = match value {
-                        "yes" => true,
-                        "no" => false,
-                        _ => return Err(refuse(url, format!("`migrate={value}`: it may be `yes` or `no`"))),
-                    }
-                }
-                _ => theirs.push(option),
+            if DRIVERS.contains(&name) {
+                theirs.push(option);
+                continue;
             }
+            let value =
+                decoded(value).ok_or_else(|| refuse(format!("the value of `{name}` is not UTF-8")))?;
+            if !(WAYS.contains(&name) || all && USES.contains(&name)) {
+                return Err(refuse(unknown(name, all)));
+            }
+            said.set(name, value).map_err(refuse)?;
         }
         let driver = if theirs.is_empty() { base.to_owned() } else { format!("{base}?{}", theirs.join("&")) };
-        location.config = Config::from_str(&driver).map_err(|error| {
-            let names = theirs.iter().filter_map(|option| option.split('=').next());
-            let hint = names.filter_map(|name| nearest(name, OPTIONS)).next();
-            let hint = hint.map(|known| format!(" (did you mean `{known}`?)")).unwrap_or_default();
-            refuse(url, format!("{}{hint}", crate::error::describe(&error)))
-        })?;
-        location.checked(url)
+        said.config = Config::from_str(&driver).map_err(|error| refuse(crate::error::describe(&error)))?;
+        let config = &mut said.config;
+        if config.get_hosts().is_empty() {
+            return Err(refuse("it names no host: write `postgres://user@host/database`".into()));
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_TIMEOUT);
+        }
+        if !theirs.iter().any(|option| option.starts_with("keepalives_idle=")) {
+            config.keepalives_idle(KEEPALIVE);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("windlass");
+        }
+        Ok(said)
     }
 
-    /// Refuses what cannot be, and fills in what was not said.
-    pub(crate) fn checked(mut self, url: &str) -> Result<Self, OpenError> {
-        if self.schema.is_empty() || self.schema.len() > 63 || self.schema.contains('\0') {
-            return Err(refuse(url, "the name of the schema must have 1 to 63 bytes".into()));
+    fn set(&mut self, name: &str, value: String) -> Result<(), String> {
+        match name {
+            "schema" => self.schema = Some(value),
+            "connections" => {
+                let number = value.parse();
+                let wrong = |_| format!("`connections={value}` is not a number: write `connections=8`");
+                self.connections = Some(number.map_err(wrong)?);
+            }
+            "listen_url" => self.listen_url = Some(value),
+            "wait" => {
+                let seconds = value.parse();
+                let wrong = |_| format!("`wait={value}` is not a number of seconds: write `wait=10`");
+                self.wait = Some(Duration::from_secs(seconds.map_err(wrong)?));
+            }
+            "migrate" => {
+                self.migrates = match value.as_str() {
+                    "yes" => true,
+                    "no" => false,
+                    _ => return Err(format!("`migrate={value}`: it may be `yes` or `no`")),
+                }
+            }
+            "pooler" => {
+                self.pooler = Some(match value.as_str() {
+                    "detect" => Pooler::Detect,
+                    "transaction" => Pooler::Transaction,
+                    "session" => Pooler::Session,
+                    _ => {
+                        return Err(format!(
+                            "`pooler={value}`: it may be `detect`, `transaction` or `session`"
+                        ));
+                    }
+                });
+            }
+            "sslmode" => self.tls.mode = Some(TlsMode::parse(&value)?),
+            "sslrootcert" => self.tls.roots = Some(value.into()),
+            "sslcert" => self.tls.certificate = Some(value.into()),
+            "sslkey" => self.tls.key = Some(value.into()),
+            _ => return Err(unknown(name, true)),
         }
-        if self.connections < 2 {
-            return Err(refuse(
-                url,
-                "it takes at least 2 connections: one for commits, one for the rest".into(),
-            ));
-        }
-        if self.config.get_hosts().is_empty() {
-            return Err(refuse(url, "it names no host: write `postgres://user@host/database`".into()));
-        }
-        if self.config.get_connect_timeout().is_none() {
-            self.config.connect_timeout(CONNECT_TIMEOUT);
-        }
-        self.config.keepalives_idle(KEEPALIVE);
-        if self.config.get_application_name().is_none() {
-            self.config.application_name("windlass");
-        }
-        let hosts = self.config.get_hosts().iter().map(|host| match host {
-            Host::Tcp(name) => name.clone(),
-            #[cfg(unix)]
-            Host::Unix(path) => path.display().to_string(),
-        });
-        let ports = self.config.get_ports().iter().map(|port| format!(":{port}"));
-        let hosts = hosts.zip(ports.chain(std::iter::repeat(String::new())));
-        let hosts: Vec<_> = hosts.map(|(host, port)| format!("{host}{port}")).collect();
-        let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
-        self.place = format!("postgres://{}/{database}", hosts.join(","));
-        Ok(self)
+        Ok(())
     }
 }
 
+fn connector(
+    mut config: Config,
+    tls: &TlsSettings,
+    pooler: Option<Pooler>,
+) -> Result<Arc<Connector>, OpenError> {
+    let tls = tls.prepare(&mut config).map_err(|reason| OpenError::Tls { place: place(&config), reason })?;
+    // For each host, and for all that is said before the first statement.
+    let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX);
+    let patience = config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT) * hosts;
+    Ok(Arc::new(Connector::new(config, tls, pooler.unwrap_or_default(), patience)))
+}
+
+/// A database for people.
+fn place(config: &Config) -> String {
+    let hosts = config.get_hosts().iter().map(|host| match host {
+        Host::Tcp(name) => name.clone(),
+        #[cfg(unix)]
+        Host::Unix(path) => path.display().to_string(),
+    });
+    let ports = config.get_ports().iter().map(|port| format!(":{port}"));
+    let hosts = hosts.zip(ports.chain(std::iter::repeat(String::new())));
+    let hosts: Vec<_> = hosts.map(|(host, port)| format!("{host}{port}")).collect();
+    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
+    format!("postgres://{}/{database}", hosts.join(","))
+}
+
+/// What to say of an option that nobody knows.
+fn unknown(name: &str, all: bool) -> String {
+    if name.contains('@') {
+        // This is no option, and may be half a password.
+        return "in a user or a password, `?` is written `%3F`, `@` is `%40`, and `/` is `%2F`".to_owned();
+    }
+    if USES.contains(&name) && !all {
+        return format!("`{name}` has no meaning where notifications are listened for");
+    }
+    let known = WAYS.into_iter().chain(USES).chain(DRIVERS);
+    let hint = nearest(name, known).map(|known| format!(" (did you mean `{known}`?)"));
+    format!("there is no option `{name}`{}", hint.unwrap_or_default())
+}
+
+/// A value without its `%`.
+fn decoded(value: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.as_bytes();
+    while let [first, after @ ..] = rest {
+        let hex = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()).filter(|_| *first == b'%') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
 fn refuse(url: &str, reason: String) -> OpenError {
-    // Whatever stands before the last `@` may be a password.
-    let url = match url.rsplit_once('@') {
-        Some((_, place)) => format!("postgres://…@{place}"),
-        None => url.to_owned(),
-    };
+    // Whatever stands before the last `@` may be a password, and among the options there may be another one.
+    let place = url.rsplit_once('@').map_or(url, |(_, place)| place);
+    let place = place.split('?').next().unwrap_or_default();
+    let url = if url.contains('@') { format!("postgres://…@{place}") } else { place.to_owned() };
     OpenError::Url { url, reason }
 }
 
@@ -121,32 +268,66 @@ fn refuse(url: &str, reason: String) -> OpenError {
 mod tests {
     use super::*;
 
-    fn said(url: &str) -> String {
-        Location::parse(url).unwrap_err().to_string()
+    fn parse(url: &str) -> Result<Location, OpenError> {
+        Location::of(url, PostgresOptions::new())
     }
 
     #[test]
     fn our_options_and_the_drivers_are_told_apart() {
+        let url = "postgres://me:secret@db:5433/app?schema=a%20b&connections=3&connect_timeout=2&wait=1";
+        let location = parse(url).unwrap();
+        assert_eq!((location.schema.as_str(), location.connections), ("a b", 3));
+        assert_eq!((location.place.as_str(), location.wait), ("postgres://db:5433/app", WAIT / 10));
+        let said = Said::parse(url, true).unwrap();
+        assert_eq!(said.config.get_connect_timeout(), Some(&Duration::from_secs(2)));
+        let said = Said::parse("postgres://db/app?keepalives_idle=60", true).unwrap();
+        assert_eq!(said.config.get_keepalives_idle(), Duration::from_secs(60));
+    }
+
+    #[test]
+    fn what_is_set_in_code_counts_more_than_the_url() {
+        let options = PostgresOptions::new().schema("mine").connections(4).wait(Duration::ZERO);
+        let location = Location::of("postgres://db/app?schema=x&connections=3&wait=9", options).unwrap();
+        assert_eq!((location.schema.as_str(), location.connections), ("mine", 4));
+        assert_eq!(location.wait, Duration::ZERO);
+    }
+
+    #[test]
+    fn the_listening_connection_may_go_another_way() {
         let location =
-            Location::parse("postgres://me:secret@db:5433/app?schema=jobs&connections=3&connect_timeout=2")
-                .unwrap();
-        assert_eq!((location.schema.as_str(), location.connections), ("jobs", 3));
-        assert_eq!(location.place, "postgres://db:5433/app");
-        assert_eq!(location.config.get_connect_timeout(), Some(&Duration::from_secs(2)));
+            parse("postgres://me@pool/app?listen_url=postgres%3A%2F%2Fme%3Ap%40db%2Fapp%3Fpooler%3Dsession");
+        let listener = location.unwrap().listener.expect("it has its own");
+        assert!(format!("{listener:?}").contains("\"db\""), "{listener:?}");
     }
 
     #[test]
     fn what_makes_no_sense_is_refused_by_name_and_without_the_password() {
         for (url, word) in [
             ("postgres://me:secret@db/app?shema=x", "did you mean `schema`"),
+            ("postgres://me:secret@db/app?aplication_name=x", "did you mean `application_name`"),
+            ("postgres://me:secret@db/app?ssl_mode=require", "did you mean `sslmode`"),
+            ("postgres://me:secret@db/app?frobnicate=x", "no option `frobnicate`"),
             ("postgres://me:secret@db/app?connections=many", "connections=many"),
             ("postgres://me:secret@db/app?connections=1", "at least 2"),
             ("postgres://me:secret@db/app?schema=", "1 to 63"),
             ("postgres:///app", "no host"),
             ("postgres://me:secret@db/app?migrate=perhaps", "`yes` or `no`"),
+            ("postgres://me:secret@db/app?wait=soon", "wait=soon"),
+            ("postgres://me:secret@db/app?pooler=statement", "`detect`, `transaction` or `session`"),
+            ("postgres://me:secret@db/app?sslmode=requir", "did you mean `require`"),
+            ("postgres://db/app?password=secret&schma=x", "did you mean `schema`"),
+            ("postgres://me:se?cret@db/app", "`%3F`"),
+            (
+                "postgres://db/app?listen_url=postgres%3A%2F%2Fme%3Asecret%40db%2Fapp%3Fschema%3Dx",
+                "`schema` has no meaning",
+            ),
+            ("postgres://db/app?listen_url=postgres%3A%2F%2Fme%3Asecret%40db%2Fapp&wait=x", "wait=x"),
         ] {
-            let text = said(url);
-            assert!(text.contains(word) && !text.contains("secret"), "{url}: {text}");
+            let text = parse(url).unwrap_err().to_string();
+            assert!(
+                text.contains(word) && !text.contains("secret") && !text.contains("cret@"),
+                "{url}: {text}"
+            );
         }
     }
 }

@@ -1,13 +1,19 @@
 //! How the tables came to be.
 
+use std::time::Duration;
+
 use hmac_sha256::Hash;
+use tokio::time::timeout;
 
 use crate::{
     OpenError,
-    error::{Fault, describe},
+    error::{Fault, cause_of, describe},
     location::Location,
     session::{Session, qualified, quoted},
 };
+
+/// How long looking may take. How long a migration takes depends on what there is to migrate.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One change of the tables. A migration that was released never changes.
 struct Migration {
@@ -19,6 +25,7 @@ struct Migration {
 const MIGRATIONS: &[Migration] = &[
     Migration { name: "tables", sql: include_str!("../migrations/0001_tables.sql") },
     Migration { name: "functions", sql: include_str!("../migrations/0002_functions.sql") },
+    Migration { name: "step order", sql: include_str!("../migrations/0003_step_order.sql") },
 ];
 
 const TABLE: &str = "\
@@ -51,8 +58,11 @@ impl Migration {
 /// Brings the tables to the newest schema if that is wanted, and checks that they are what they say.
 pub(crate) async fn migrate(session: &Session, location: &Location) -> Result<(), OpenError> {
     let failed = |fault| failed(fault, location);
-    check_server(session, location).await?;
-    let found = schema(session, location).await?;
+    let looked = timeout(PATIENCE, async {
+        check_server(session, location).await?;
+        schema(session, location).await
+    });
+    let found = looked.await.unwrap_or_else(|_| Err(failed(Fault::Silent(PATIENCE))))?;
     if found == known() {
         return Ok(());
     }
@@ -60,13 +70,9 @@ pub(crate) async fn migrate(session: &Session, location: &Location) -> Result<()
         let (place, schema) = (location.place.clone(), location.schema.clone());
         return Err(OpenError::Unmigrated { place, schema, found, known: known() });
     }
-    session
-        .client()
-        .batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED")
-        .await
-        .map_err(|e| failed(e.into()))?;
+    session.begin().await.map_err(failed)?;
     match migrate_within(session, location).await {
-        Ok(()) => session.client().batch_execute("COMMIT").await.map_err(|error| failed(error.into())),
+        Ok(()) => session.commit().await.map_err(failed),
         Err(error) => {
             session.roll_back().await;
             Err(error)
@@ -110,10 +116,13 @@ pub(crate) async fn check_server(session: &Session, location: &Location) -> Resu
     let ask = "SELECT current_setting('server_version_num')::int, current_setting('server_version'), \
                current_setting('server_encoding')";
     let row = session.one(ask, &[]).await.map_err(|fault| failed(fault, location))?;
-    let (number, found, encoding): (i32, String, String) = (row.get(0), row.get(1), row.get(2));
-    let place = location.place.clone();
+    judge_server(&location.place, row.get(0), row.get(1), row.get(2))
+}
+
+fn judge_server(place: &str, number: i32, found: &str, encoding: &str) -> Result<(), OpenError> {
+    let place = place.to_owned();
     if number < 140_000 {
-        return Err(OpenError::Old { place, found });
+        return Err(OpenError::Old { place, found: found.to_owned() });
     }
     if encoding != "UTF8" {
         let reason = format!("its encoding is {encoding}, and Windlass needs UTF8: make another database");
@@ -174,18 +183,56 @@ async fn apply(session: &Session, location: &Location, found: u32) -> Result<(),
 pub(crate) fn failed(fault: Fault, location: &Location) -> OpenError {
     let place = location.place.clone();
     let error = match fault {
-        Fault::Sql(error) => error,
+        Fault::Sql(error) | Fault::Unreached(error) => error,
         Fault::Store(error) => return OpenError::Unavailable { place, reason: error.to_string() },
+        Fault::Silent(time) => {
+            let reason = format!(
+                "it has not answered for {} s; is it PostgreSQL, and is it reachable from here?",
+                time.as_secs_f64()
+            );
+            return OpenError::Unavailable { place, reason };
+        }
     };
+    let text = describe(&error);
     let way_out = match error.code().map(|state| state.code()) {
         Some("3D000") => "; make it with `createdb`",
+        Some("28P01" | "28000") if text.contains("no encryption") => {
+            "; if the server wants TLS, write `sslmode=require` in the URL, and give `windlass` its feature `tls`"
+        }
         Some("28P01" | "28000") => "; check user and password",
-        Some("42501") => "; grant this role CREATE on the database, or run the migrations as its owner",
+        Some("42501") if text.contains("for database") => {
+            "; grant this role CREATE on the database, or run the migrations as its owner"
+        }
+        Some("42501") => {
+            "; grant this role USAGE on the schema and its sequences, and SELECT, INSERT, UPDATE and DELETE on its \
+             tables; CREATE on the schema too, if it is to make the tables"
+        }
         Some("53300") => "; raise `max_connections`, or lower `connections` in the URL",
-        None => "; is the server running, and is it reachable from here?",
+        Some("25006") => {
+            "; this server only reads: name the primary, or add `target_session_attrs=read-write`"
+        }
+        Some("55P03") => "; another program holds the schema, perhaps one that migrates: try again",
+        Some("08P01" | "0A000") if text.contains("options") => {
+            "; this is a pooler that takes no `options`: leave them out of the URL"
+        }
         Some(_) => "",
+        None => network(&error),
     };
-    OpenError::Unavailable { place, reason: format!("{}{way_out}", describe(&error)) }
+    OpenError::Unavailable { place, reason: format!("{text}{way_out}") }
+}
+
+/// The way out where the server has said nothing.
+fn network(error: &tokio_postgres::Error) -> &'static str {
+    match cause_of(error).map(std::io::Error::kind) {
+        Some(std::io::ErrorKind::InvalidData) => {
+            "; the server is not who it should be: check the host in the URL and `sslrootcert`"
+        }
+        Some(_) => "; is the server running, and is it reachable from here?",
+        None if error.to_string().contains("TLS") => {
+            "; turn TLS on at the server, or use `sslmode=disable` where the network can be trusted"
+        }
+        None => "",
+    }
 }
 
 #[cfg(test)]
@@ -197,5 +244,15 @@ mod tests {
         let dump = dump("jobs");
         assert!(dump.starts_with("CREATE SCHEMA \"jobs\";"));
         assert!(!dump.contains("{s}") && !dump.contains("{channel}"));
+    }
+
+    #[test]
+    fn an_old_server_and_another_encoding_are_refused_with_the_way_out() {
+        let said = |number, found, encoding| judge_server("postgres://db/app", number, found, encoding);
+        assert!(said(140_000, "14.0", "UTF8").is_ok());
+        let text = said(130_014, "13.14 (Debian)", "UTF8").unwrap_err().to_string();
+        assert!(text.contains("PostgreSQL 13.14 (Debian)") && text.contains("14 or newer"), "{text}");
+        let text = said(150_000, "15.0", "SQL_ASCII").unwrap_err().to_string();
+        assert!(text.contains("SQL_ASCII") && text.contains("make another database"), "{text}");
     }
 }

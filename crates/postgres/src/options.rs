@@ -1,14 +1,35 @@
 //! How a database is used.
 
-use crate::{OpenError, Postgres, location::Location};
+use std::{path::PathBuf, time::Duration};
+
+use crate::{OpenError, Pooler, Postgres, TlsMode, location::Location, tls::TlsSettings};
 
 /// How a database is used. What is set here counts more than what the URL says.
+///
+/// ```no_run
+/// use windlass_postgres::{PostgresOptions, TlsMode};
+///
+/// # async fn open() -> Result<(), windlass_postgres::OpenError> {
+/// let store = PostgresOptions::new()
+///     .schema("jobs")
+///     .tls(TlsMode::VerifyFull)
+///     .tls_roots("/etc/ssl/our-ca.pem")
+///     .listen_url("postgres://me@db.internal/app")
+///     .open("postgres://me@pooler.internal:6432/app")
+///     .await?;
+/// # drop(store);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[must_use = "options do nothing until they are used to open a database"]
 pub struct PostgresOptions {
     pub(crate) schema: Option<String>,
     pub(crate) connections: Option<usize>,
     pub(crate) listen_url: Option<String>,
+    pub(crate) pooler: Option<Pooler>,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) tls: TlsSettings,
     pub(crate) no_migrations: bool,
 }
 
@@ -37,6 +58,40 @@ impl PostgresOptions {
         self
     }
 
+    /// What stands between this program and the server. Default: [`Pooler::Detect`].
+    pub fn pooler(mut self, pooler: Pooler) -> Self {
+        self.pooler = Some(pooler);
+        self
+    }
+
+    /// How long opening waits for a server that does not answer, is just starting, or has no room for another
+    /// connection. Zero tries once. Default: 10 s.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Whether connections are encrypted, and what is checked of the server; for the one that listens as well. Default:
+    /// [`TlsMode::Prefer`].
+    pub fn tls(mut self, mode: TlsMode) -> Self {
+        self.tls.mode = Some(mode);
+        self
+    }
+
+    /// A PEM file with the certificates of the authorities that are trusted, and no others. Default: those of the
+    /// system. Only of use where something is [checked](Self::tls).
+    pub fn tls_roots(mut self, file: impl Into<PathBuf>) -> Self {
+        self.tls.roots = Some(file.into());
+        self
+    }
+
+    /// PEM files with a certificate that says who this program is, and its key. Default: none.
+    pub fn tls_identity(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.tls.certificate = Some(certificate.into());
+        self.tls.key = Some(key.into());
+        self
+    }
+
     /// Refuses a schema that is not at the newest version, instead of migrating it. Default: it is migrated.
     pub fn without_migrations(mut self) -> Self {
         self.no_migrations = true;
@@ -49,17 +104,6 @@ impl PostgresOptions {
     ///
     /// Says which database cannot be used, why, and what to do.
     pub async fn open(self, url: &str) -> Result<Postgres, OpenError> {
-        let mut location = Location::parse(url)?;
-        if let Some(schema) = self.schema {
-            location.schema = schema;
-        }
-        if let Some(connections) = self.connections {
-            location.connections = connections;
-        }
-        if let Some(url) = &self.listen_url {
-            location.listen = Some(Location::parse(url)?.config);
-        }
-        location.migrates &= !self.no_migrations;
-        Postgres::open_at(location.checked(url)?).await
+        Postgres::open_at(Location::of(url, self)?).await
     }
 }

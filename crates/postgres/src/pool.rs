@@ -1,12 +1,25 @@
 //! The connections.
 
-use std::{ops::Deref, sync::Arc};
+use std::{
+    ops::Deref,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_postgres::{Config, NoTls};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::sleep,
+};
 
-use crate::{error::Fault, location::Location, session::Session};
+use crate::{
+    connector::{Connected, Connector, Way},
+    error::Fault,
+    session::Session,
+};
 
 /// Every statement of ours begins with few rows that it is given, or with the head of an index, and looks up the rest.
 /// A planner that has seen the tables empty, or believes its estimates, reads whole tables instead.
@@ -17,12 +30,18 @@ const PLANS: &str = "\
 /// A process that is frozen in a transaction holds its fence no longer than this, and nobody waits for ever for a lock.
 const LIMITS: &str = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '10s'";
 
+/// After how long a full server is asked for another connection, while there are others of ours.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// The connections, made when they are needed. Used on the store's own runtime alone.
 pub(crate) struct Pool {
-    config: Config,
+    connector: Arc<Connector>,
     schema: Arc<str>,
     idle: Mutex<Vec<Session>>,
     room: Arc<Semaphore>,
+    /// How much of the room there is, and how much of it is not used because the server is full.
+    size: usize,
+    aside: AtomicUsize,
 }
 
 /// A connection for a while.
@@ -34,36 +53,71 @@ pub(crate) struct Lent {
 }
 
 impl Pool {
-    pub(crate) fn new(location: &Location) -> Arc<Self> {
+    pub(crate) fn new(connector: Arc<Connector>, schema: &str, size: usize) -> Arc<Self> {
         Arc::new(Self {
-            config: location.config.clone(),
-            schema: Arc::from(location.schema.as_str()),
+            connector,
+            schema: Arc::from(schema),
             idle: Mutex::default(),
-            room: Arc::new(Semaphore::new(location.connections)),
+            room: Arc::new(Semaphore::new(size)),
+            size,
+            aside: AtomicUsize::new(0),
         })
     }
 
-    /// Waits for a connection.
+    /// Waits for a connection. When the server is full, one that is in use will do as soon as it is given back: a
+    /// process with fewer connections than it may have is slower, but keeps its lease.
     pub(crate) async fn lend(self: &Arc<Self>) -> Result<Lent, Fault> {
-        let room = Arc::clone(&self.room).acquire_owned().await.expect("nobody closes it");
-        let idle = std::iter::from_fn(|| self.idle.lock().pop()).find(|session| !session.is_closed());
-        let session = match idle {
-            Some(session) => session,
-            None => self.connect().await?,
-        };
-        Ok(Lent { session: Some(session), pool: Arc::clone(self), _room: room })
+        loop {
+            let room = Arc::clone(&self.room).acquire_owned().await.expect("nobody closes it");
+            let idle = std::iter::from_fn(|| self.idle.lock().pop()).find(|session| !session.is_closed());
+            let session = match idle {
+                Some(session) => session,
+                None => match self.connect().await {
+                    Err(fault) if fault.is_full() && self.has_others() => {
+                        self.set_aside(room);
+                        continue;
+                    }
+                    connected => connected?,
+                },
+            };
+            return Ok(Lent { session: Some(session), pool: Arc::clone(self), _room: room });
+        }
+    }
+
+    /// Whether anybody else has a connection, or has just given one back.
+    fn has_others(&self) -> bool {
+        let unused = self.room.available_permits() + self.aside.load(Ordering::Relaxed);
+        unused + 1 < self.size || !self.idle.lock().is_empty()
+    }
+
+    /// Makes the pool smaller for a while.
+    fn set_aside(self: &Arc<Self>, room: OwnedSemaphorePermit) {
+        room.forget();
+        self.aside.fetch_add(1, Ordering::Relaxed);
+        let pool = Arc::clone(self);
+        tokio::spawn(async move {
+            sleep(AGAIN).await;
+            pool.aside.fetch_sub(1, Ordering::Relaxed);
+            pool.room.add_permits(1);
+        });
     }
 
     async fn connect(&self) -> Result<Session, Fault> {
-        let (client, connection) = self.config.connect(NoTls).await?;
+        let Connected { client, mut wire, way } = self.connector.connect().await?;
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
+            if let Err(error) = wire.carry().await {
                 tracing::debug!(%error, "a connection to PostgreSQL is lost");
             }
         });
-        client.batch_execute(PLANS).await?;
-        client.batch_execute(LIMITS).await?;
-        Ok(Session::new(client, Arc::clone(&self.schema)))
+        let settings = format!("{PLANS}; {LIMITS}");
+        let each_time = match way {
+            Way::Own => {
+                client.batch_execute(&settings).await.map_err(Fault::Unreached)?;
+                String::new()
+            }
+            Way::Shared => settings.replace("SET ", "SET LOCAL "),
+        };
+        Ok(Session::new(client, Arc::clone(&self.schema), way, &each_time))
     }
 }
 

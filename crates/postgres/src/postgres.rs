@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
     sync::{Notify, broadcast, mpsc, oneshot},
-    time::timeout,
+    time::{Instant, sleep, timeout},
 };
 use uuid::Uuid;
 use windlass_core::{NodeId, RunId};
@@ -56,8 +56,9 @@ struct Shared {
 impl Postgres {
     /// Opens a database; makes the schema when it is not there.
     ///
-    /// `url` is `postgres://user:password@host:port/database`. Options may follow a `?`: `schema` (default
-    /// `windlass`), `connections` (default 8), `migrate=no`, and those of the driver (`connect_timeout`, `options`, …).
+    /// `url` is `postgres://user:password@host:port/database`. Options may follow a `?`: all that [`PostgresOptions`]
+    /// has, as `schema`, `connections`, `listen_url`, `pooler`, `wait`, `sslmode`, `sslrootcert`, `sslcert`, `sslkey`
+    /// and `migrate=no`, and those of the driver (`connect_timeout`, `options`, …).
     ///
     /// # Errors
     ///
@@ -90,7 +91,7 @@ impl Postgres {
             })
             .map_err(|error| gone(error.to_string()))?;
 
-        let pool = Pool::new(&location);
+        let pool = Pool::new(Arc::clone(&location.connector), &location.schema, location.connections);
         let (hints, stirred) = (broadcast::Sender::new(256), Arc::new(Notify::new()));
         let shared = Arc::new(Shared {
             place: location.place.clone(),
@@ -103,7 +104,7 @@ impl Postgres {
         });
         let store = Self { shared, runtime: handle, alive };
         let link = Link {
-            config: location.listen.clone().unwrap_or_else(|| location.config.clone()),
+            connector: Arc::clone(location.listener.as_ref().unwrap_or(&location.connector)),
             channel: Arc::from(channel(&location.schema)),
             speaker: Arc::from(Uuid::now_v7().to_string()),
             place: Arc::from(location.place.as_str()),
@@ -111,7 +112,7 @@ impl Postgres {
             stirred,
         };
         let opened = store.spawn(async move {
-            let session = pool.lend().await.map_err(|fault| migration::failed(fault, &location))?;
+            let session = first(&pool, &location).await?;
             migration::migrate(&session, &location).await?;
             session.give_back();
             Ok(())
@@ -163,6 +164,34 @@ impl Postgres {
             done.map_err(|fault: Fault| fault.tell(&shared.place))
         });
         Box::pin(async move { answer.await.unwrap_or(Err(StoreError::Closed)) })
+    }
+}
+
+/// The first connection. A server that is not there yet is waited for.
+async fn first(pool: &Arc<Pool>, location: &Location) -> Result<Lent, OpenError> {
+    let (begun, mut tries, mut pause) = (Instant::now(), 0_u32, Duration::from_millis(50));
+    loop {
+        tries += 1;
+        let fault = match timeout(PATIENCE, pool.lend()).await {
+            Ok(Ok(session)) => return Ok(session),
+            Ok(Err(fault)) => fault,
+            Err(_) => Fault::Silent(PATIENCE),
+        };
+        let is_last = !fault.may_pass() || begun.elapsed() >= location.wait;
+        let mut error = migration::failed(fault, location);
+        if is_last {
+            if let OpenError::Unavailable { reason, .. } = &mut error
+                && tries > 1
+            {
+                reason.push_str(&format!(" (tried {tries} times in {} s)", begun.elapsed().as_secs()));
+            }
+            return Err(error);
+        }
+        if tries == 1 {
+            tracing::warn!(%error, wait = ?location.wait, "waiting for the server");
+        }
+        sleep(pause.min(location.wait.saturating_sub(begun.elapsed()))).await;
+        pause = (pause * 2).min(Duration::from_secs(1));
     }
 }
 

@@ -4,11 +4,11 @@ use std::{collections::HashMap, sync::Arc};
 
 use hmac_sha256::Hash;
 use parking_lot::Mutex;
-use tokio_postgres::{Client, Row, Statement, types::ToSql};
+use tokio_postgres::{Client, Row, types::ToSql};
 use uuid::Uuid;
 use windlass_core::{NodeId, Time};
 
-use crate::{column, error::Fault};
+use crate::{column, connector::Way, error::Fault, statement::Statement};
 
 /// Names its isolation, whatever the database's default is: what is read after a lock was taken must be what is there
 /// then.
@@ -27,12 +27,19 @@ pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 pub(crate) struct Session {
     client: Client,
     schema: Arc<str>,
+    way: Way,
+    /// What transactions begin with that write, and those that only read.
+    begin: String,
+    begin_reading: String,
     statements: Mutex<HashMap<&'static str, Statement>>,
 }
 
 impl Session {
-    pub(crate) fn new(client: Client, schema: Arc<str>) -> Self {
-        Self { client, schema, statements: Mutex::default() }
+    /// `settings` are what every transaction has to set for itself: nothing, on a connection of our own.
+    pub(crate) fn new(client: Client, schema: Arc<str>, way: Way, settings: &str) -> Self {
+        let begin = |begin: &str| [begin, settings].join("; ").trim_end_matches("; ").to_owned();
+        let (begin, begin_reading) = (begin(BEGIN), begin(BEGIN_READING));
+        Self { client, schema, way, begin, begin_reading, statements: Mutex::default() }
     }
 
     pub(crate) const fn client(&self) -> &Client {
@@ -49,24 +56,25 @@ impl Session {
         if let Some(statement) = known {
             return Ok(statement);
         }
-        let statement = self.client.prepare(&qualified(sql, &self.schema)).await?;
+        let text = qualified(sql, &self.schema);
+        let statement = match self.way {
+            Way::Own => Statement::Named(self.client.prepare(&text).await?),
+            Way::Shared => Statement::unnamed(text),
+        };
         self.statements.lock().insert(sql, statement.clone());
         Ok(statement)
     }
 
     pub(crate) async fn query(&self, sql: &'static str, params: Params<'_>) -> Result<Vec<Row>, Fault> {
-        let statement = self.statement(sql).await?;
-        Ok(self.client.query(&statement, params).await?)
+        self.statement(sql).await?.query(&self.client, params).await
     }
 
     pub(crate) async fn one(&self, sql: &'static str, params: Params<'_>) -> Result<Row, Fault> {
-        let statement = self.statement(sql).await?;
-        Ok(self.client.query_one(&statement, params).await?)
+        self.statement(sql).await?.one(&self.client, params).await
     }
 
     pub(crate) async fn execute(&self, sql: &'static str, params: Params<'_>) -> Result<u64, Fault> {
-        let statement = self.statement(sql).await?;
-        Ok(self.client.execute(&statement, params).await?)
+        self.statement(sql).await?.execute(&self.client, params).await
     }
 
     /// The number of the lock that stands for a node's life, or for whatever else is named so.
@@ -93,6 +101,11 @@ impl Session {
                 id: column::node(node),
             },
         })
+    }
+
+    /// Begins a transaction.
+    pub(crate) async fn begin(&self) -> Result<(), Fault> {
+        Ok(self.client.batch_execute(&self.begin).await?)
     }
 
     /// Makes what was done true.
@@ -131,7 +144,7 @@ impl Session {
 
     /// Reads several things as they are at one instant.
     pub(crate) async fn look<T>(&self, work: impl AsyncFnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
-        self.client.batch_execute(BEGIN_READING).await?;
+        self.client.batch_execute(&self.begin_reading).await?;
         let seen = work().await;
         self.client.batch_execute(COMMIT).await?;
         seen
@@ -155,18 +168,16 @@ impl Opening<'_> {
     /// Sends it, at once when it is first polled. Answers the transaction's time.
     pub(crate) async fn send(&self) -> Result<Time, Fault> {
         match self {
-            Self::Clients { session: Session { client, .. }, clock } => {
-                let (begun, now) = tokio::join!(client.batch_execute(BEGIN), client.query_one(clock, &[]));
+            Self::Clients { session, clock } => {
+                let (begun, now) = tokio::join!(session.begin(), clock.one(&session.client, &[]));
                 begun?;
                 column::time(&now?, 0)
             }
-            Self::Nodes { session: Session { client, .. }, share, fence, lock, id } => {
+            Self::Nodes { session, share, fence, lock, id } => {
+                let client = &session.client;
                 let (lock, id): ([&(dyn ToSql + Sync); 1], [&(dyn ToSql + Sync); 1]) = ([lock], [id]);
-                let (begun, shared, now) = tokio::join!(
-                    client.batch_execute(BEGIN),
-                    client.execute(share, &lock),
-                    client.query_one(fence, &id),
-                );
+                let (begun, shared, now) =
+                    tokio::join!(session.begin(), share.execute(client, &lock), fence.one(client, &id),);
                 begun?;
                 shared?;
                 column::time(&now?, 0)

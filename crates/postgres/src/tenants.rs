@@ -1,11 +1,12 @@
 //! Tenants, each in a schema of its own and with a role of its own.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::timeout;
 use windlass_store::{Removal, Reply, StoreError, Tenancy, TenantError, TenantName};
 
 use crate::{
+    PostgresOptions,
     location::Location,
     migration,
     pool::Pool,
@@ -19,8 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Nothing that somebody put where names are looked for is taken for what PostgreSQL brings along. And whoever holds
 /// what is wanted is waited for longer than a frozen process can hold it.
-const BEGIN: &str = "\
-    BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL lock_timeout = '20s'";
+const CAREFULLY: &str = "\
+    SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL lock_timeout = '20s'";
 
 /// The tenants of a database: each has a schema, `windlass_acme` and so on, and a role that has rights on it alone.
 #[derive(Clone, Debug)]
@@ -41,7 +42,8 @@ impl PostgresTenants {
     ///
     /// Says what cannot be used, why, and what to do.
     pub async fn open(url: &str, secret: String) -> Result<Self, TenantError> {
-        let (location, secret) = (Location::parse(url).map_err(tenant::told)?, Secret::new(secret)?);
+        let (location, secret) =
+            (Location::of(url, PostgresOptions::new()).map_err(tenant::told)?, Secret::new(secret)?);
         let (scheme, server, options) = parts(url)?;
         let tenants = Self { scheme, server, options, location: location.clone(), secret };
         tenants
@@ -81,8 +83,10 @@ impl PostgresTenants {
     ) -> Result<T, TenantError> {
         let whole = async {
             let failed = |fault| tenant::failed(fault, &location);
-            let session = Pool::new(&location).lend().await.map_err(failed)?;
-            session.client().batch_execute(BEGIN).await.map_err(|error| failed(error.into()))?;
+            let pool = Pool::new(Arc::clone(&location.connector), &location.schema, location.connections);
+            let session = pool.lend().await.map_err(failed)?;
+            session.begin().await.map_err(failed)?;
+            session.client().batch_execute(CAREFULLY).await.map_err(|error| failed(error.into()))?;
             let done = work(&session, &location).await;
             match &done {
                 Ok(_) => session.commit().await.map_err(failed)?,

@@ -34,7 +34,7 @@ async fn what_is_missing_is_named_with_the_way_out() {
     let server = url.rsplit_once('/').unwrap().0;
     let text = refused(PostgresOptions::new(), &format!("{server}/nowhere")).await;
     assert!(text.contains("nowhere") && text.contains("createdb"), "{text}");
-    let text = refused(PostgresOptions::new(), "postgres://me:secret@127.0.0.1:1/app").await;
+    let text = refused(PostgresOptions::new(), "postgres://me:secret@127.0.0.1:1/app?wait=0").await;
     assert!(text.contains("127.0.0.1:1/app") && text.contains("is the server running"), "{text}");
     let text = refused(PostgresOptions::new(), "mysql://me:secret@db/app").await;
     assert!(text.contains("not a PostgreSQL URL"), "{text}");
@@ -47,6 +47,10 @@ async fn a_role_without_rights_is_told_what_it_needs() {
     let url = cluster().url().replace("windlass@", &format!("{role}@"));
     let text = refused(PostgresOptions::new().schema(fresh()), &url).await;
     assert!(text.contains("permission denied") && text.contains("grant this role CREATE"), "{text}");
+    let schema = fresh();
+    PostgresOptions::new().schema(&schema).open(cluster().url()).await.unwrap();
+    let text = refused(PostgresOptions::new().schema(&schema), &url).await;
+    assert!(text.contains(&schema) && text.contains("grant this role USAGE on the schema"), "{text}");
     admin.batch_execute(&format!("DROP ROLE {role}")).await.unwrap();
 }
 
@@ -109,4 +113,18 @@ async fn a_schema_may_have_any_name() {
     let call = format!("SELECT {quoted}.send({quoted}.start('etl'), 'paid')");
     application.batch_execute(&call).await.unwrap();
     application.batch_execute(&format!("DROP SCHEMA {quoted} CASCADE")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_of_another_encoding_or_that_only_reads_is_refused() {
+    let (admin, name) = (connect(cluster().url()).await, fresh());
+    let make = format!("CREATE DATABASE {name} ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0");
+    admin.batch_execute(&make).await.unwrap();
+    let server = cluster().url().rsplit_once('/').unwrap().0;
+    let text = refused(PostgresOptions::new(), &format!("{server}/{name}")).await;
+    assert!(text.contains("SQL_ASCII") && text.contains("UTF8"), "{text}");
+    admin.batch_execute(&format!("DROP DATABASE {name}")).await.unwrap();
+    let url = format!("{}?options=-c%20default_transaction_read_only%3Don", cluster().url());
+    let text = refused(PostgresOptions::new().schema(fresh()), &url).await;
+    assert!(text.contains("read-only") && text.contains("target_session_attrs=read-write"), "{text}");
 }

@@ -1,10 +1,17 @@
 //! What several of these tests begin with.
 #![allow(dead_code, reason = "each test program uses some of it")]
 
-use std::sync::OnceLock;
+use std::{
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
 
+use tokio::time::timeout;
 use tokio_postgres::{Client, NoTls};
 use windlass_cluster::Cluster;
+use windlass_core::NodeId;
+use windlass_postgres::Postgres;
+use windlass_store::{Hint, NewNode, Store};
 
 /// The cluster of this test program.
 pub fn cluster() -> &'static Cluster {
@@ -26,4 +33,31 @@ pub fn execute(sql: String) {
         runtime.block_on(async { connect(cluster().url()).await.batch_execute(&sql).await.unwrap() });
     };
     std::thread::spawn(work).join().unwrap();
+}
+
+/// A node that has done nothing yet.
+pub fn node() -> NewNode {
+    NewNode {
+        id: NodeId::new(),
+        name: None,
+        version: "test".into(),
+        queues: vec!["default".into()],
+        stale_after: Duration::from_secs(30),
+    }
+}
+
+/// Waits until one hears at once, and not by looking, of what another does.
+pub async fn hears(one: &Postgres, other: &Postgres) {
+    let mut hints = one.hints();
+    let (begun, mut in_a_row) = (Instant::now(), 0);
+    while in_a_row < 10 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "it does not hear");
+        // What came of its own accord is none of the other's.
+        while hints.try_recv().is_ok() {}
+        let node = node();
+        other.join(node.clone()).await.unwrap();
+        other.leave(node.id).await.unwrap();
+        let heard = timeout(Duration::from_millis(100), hints.recv()).await;
+        in_a_row = if matches!(heard, Ok(Ok(Hint::Changed))) { in_a_row + 1 } else { 0 };
+    }
 }

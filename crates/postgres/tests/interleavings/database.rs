@@ -185,6 +185,8 @@ async fn open(schema: &str, server: &str, way: &str, options: &str) -> Arc<Postg
 }
 
 fn url(schema: &str, server: &str, way: &str, options: &str) -> String {
-    // What is tried here has nothing to do with the disk.
-    format!("{server}?application_name={schema}.{way}&options=-c%20synchronous_commit%3Doff{options}")
+    // What is tried here has nothing to do with the disk, and the proxy must be able to read it.
+    format!(
+        "{server}?sslmode=disable&application_name={schema}.{way}&options=-c%20synchronous_commit%3Doff{options}"
+    )
 }

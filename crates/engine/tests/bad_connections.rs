@@ -1,0 +1,160 @@
+//! The engine on a PostgreSQL that is full, comes late, or goes away.
+#![cfg(feature = "postgres")]
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use windlass::prelude::*;
+use windlass_cluster::Cluster;
+
+#[workflow]
+mod double {
+    use super::*;
+
+    #[task]
+    pub async fn only(input: u32) -> Result<u32> {
+        Ok(2 * input)
+    }
+}
+
+/// A server with little room.
+fn small() -> Cluster {
+    let settings =
+        ["fsync = off", "max_connections = 8", "superuser_reserved_connections = 0", "max_wal_senders = 0"];
+    Cluster::start(&settings).unwrap()
+}
+
+/// Takes connections until there are no more.
+async fn fill(url: &str) -> Vec<tokio_postgres::Client> {
+    let mut taken = Vec::new();
+    while let Ok((client, connection)) = tokio_postgres::connect(url, tokio_postgres::NoTls).await {
+        tokio::spawn(connection);
+        taken.push(client);
+    }
+    taken
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_on_a_full_server_says_so_at_launch_and_works_on_with_what_it_has() -> Result<()> {
+    let cluster = small();
+    let taken = fill(cluster.url()).await;
+    let url = format!("{}?wait=1", cluster.url());
+    let error =
+        Engine::open(url.as_str()).workflow(double::workflow()).launch().await.expect_err("it is full");
+    let text = error.to_string();
+    assert!(error.code() == "store" && text.contains("too many clients"), "{text}");
+    drop(taken);
+
+    let grace = Duration::from_secs(5);
+    let engine = Engine::open(cluster.url()).workflow(double::workflow()).stop_grace(grace).launch().await?;
+    let taken = fill(cluster.url()).await;
+    // All of these at once want more connections than there are.
+    let starts: Vec<_> = (0..300)
+        .map(|number| {
+            let engine = engine.clone();
+            tokio::spawn(async move { engine.start(double::workflow(), number).await?.await })
+        })
+        .collect();
+    for (number, start) in (0..).zip(starts) {
+        assert_eq!(start.await.unwrap()?, 2 * number);
+    }
+    let begun = Instant::now();
+    engine.stop().await?;
+    assert!(begun.elapsed() < grace + Duration::from_secs(10), "{:?}", begun.elapsed());
+    drop(taken);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_is_launched_before_its_server_waits_for_it() -> Result<()> {
+    let cluster = Cluster::start(&["fsync = off"]).unwrap();
+    cluster.stop("fast").unwrap();
+    let url = format!("{}?wait=60", cluster.url());
+    let launching = tokio::spawn(Engine::open(url).workflow(double::workflow()).launch());
+    cluster.resume().unwrap();
+    let engine = launching.await.unwrap()?;
+    assert_eq!(engine.start(double::workflow(), 1).await?.await?, 2);
+    engine.stop().await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_goes_away_under_load_costs_nothing_that_was_acknowledged_and_little_time() -> Result<()>
+{
+    let cluster = Cluster::start(&["fsync = off"]).unwrap();
+    let engine = Engine::open(cluster.url()).workflow(double::workflow()).launch().await?;
+    let over = Arc::new(AtomicBool::new(false));
+    // Each of these goes on for as long as the test does, and waits while nothing can be written.
+    let workers: Vec<_> = (0..50_u32)
+        .map(|worker| {
+            let (engine, over) = (engine.clone(), Arc::clone(&over));
+            tokio::spawn(async move {
+                let mut acknowledged = Vec::new();
+                while !over.load(Ordering::Relaxed) {
+                    let run = engine.start(double::workflow(), worker).await?;
+                    acknowledged.push(run.id());
+                    assert_eq!(run.await?, 2 * worker);
+                }
+                Ok::<_, Failure>(acknowledged)
+            })
+        })
+        .collect();
+    for how in ["immediate", "fast"] {
+        assert_eq!(engine.start(double::workflow(), 1).await?.await?, 2);
+        cluster.stop(how).unwrap();
+        // Nothing is acknowledged meanwhile.
+        let error = engine.start(double::workflow(), 7).within(Duration::from_secs(2)).await.unwrap_err();
+        let windlass::Error::Unknown { run_id } = error else { panic!("{error}") };
+        cluster.resume().unwrap();
+        let back = Instant::now();
+        for number in 0..50 {
+            assert_eq!(engine.start(double::workflow(), number).await?.await?, 2 * number);
+        }
+        assert!(back.elapsed() < Duration::from_secs(10), "it took {:?} to be back", back.elapsed());
+        assert_eq!(engine.run(&double::workflow(), run_id).await?, 14);
+    }
+    over.store(true, Ordering::Relaxed);
+    let mut acknowledged = Vec::new();
+    for worker in workers {
+        acknowledged.extend(worker.await.unwrap()?);
+    }
+    let completed: HashSet<_> =
+        engine.runs().completed().limit(1_000_000).list().await?.into_iter().map(|run| run.id).collect();
+    assert!(
+        acknowledged.iter().all(|id| completed.contains(id)),
+        "a run that was acknowledged has not completed"
+    );
+    assert!(acknowledged.len() > 50, "only {} runs, so this shows little", acknowledged.len());
+    engine.stop().await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_waits_for_a_login_that_is_put_right() -> Result<()> {
+    let cluster = Cluster::find().unwrap();
+    let role = format!("login_{}", std::process::id());
+    let (admin, connection) = tokio_postgres::connect(cluster.url(), tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    admin.batch_execute(&format!("CREATE ROLE {role} SUPERUSER LOGIN")).await.unwrap();
+    let url = format!("{}?schema={role}", cluster.url().replace("windlass@", &format!("{role}@")));
+    let engine = Engine::open(url).workflow(double::workflow()).launch().await?;
+    assert_eq!(engine.start(double::workflow(), 1).await?.await?, 2);
+
+    let shut = format!(
+        "ALTER ROLE {role} NOLOGIN; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}'"
+    );
+    admin.batch_execute(&shut).await.unwrap();
+    let error = engine.start(double::workflow(), 2).within(Duration::from_secs(1)).await.unwrap_err();
+    assert_eq!(error.code(), "unknown_fate");
+    admin.batch_execute(&format!("ALTER ROLE {role} LOGIN")).await.unwrap();
+    assert_eq!(engine.start(double::workflow(), 3).await?.await?, 6);
+    engine.stop().await?;
+    admin.batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await.unwrap();
+    Ok(())
+}
