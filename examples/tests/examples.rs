@@ -70,6 +70,13 @@ fn resources_and_settings_that_are_missing_are_named() {
 }
 
 #[test]
+fn transactions_leave_both_writes_and_record_or_nothing() {
+    let lines = "alice 70, bob 130 after 1 transfer\nnot enough money: alice 70, bob 130 after 1 transfer\n\
+                 the second attempt counts alone: alice 20, bob 180 after 2 transfers\n";
+    assert_eq!(run("transactions"), lines);
+}
+
+#[test]
 fn blocking_code_holds_up_nobody() {
     assert_eq!(run("blocking"), "the sum is 500500, and the other task went on\n");
 }

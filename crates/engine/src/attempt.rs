@@ -1,6 +1,10 @@
 //! Executing one attempt of one task.
 
 mod limits;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 use std::{
     any::Any,
@@ -29,7 +33,7 @@ use crate::{
     Body, BoxFuture, Call, Code, Cx, Done,
     committer::{Lost, Reply},
     cx::Pulse,
-    run_loop::{Mail, RunCell},
+    run_loop::{Mail, Recorded, RunCell},
     slots::Seat,
     watchdog::Watched,
 };
@@ -42,8 +46,20 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// Refuses what does not go together with a transaction.
+    fn refuse_in_transaction(&self, what: &str, why: &str) -> Result<(), Failure> {
+        match self.cell.code(self.lane.task).run.transaction() {
+            None => Ok(()),
+            Some(_) => Err(Failure::permanent(format!("`{what}` is not for a task with a `tx`: {why}"))),
+        }
+    }
+
     /// Keeps a value for the next attempt.
     pub(crate) async fn save(&self, step: Arc<str>, json: Bytes) -> Result<(), Failure> {
+        self.refuse_in_transaction(
+            "cx.save",
+            "the value would be kept even if the transaction is rolled back; write it to a table of your own",
+        )?;
         let (subject, hub) = (&self.cell.subject, &self.cell.node.hub);
         let value = hub.keep(format_args!("what `{step}` saves"), json).map_err(Failure::from)?;
         let (sender, fate) = oneshot::channel();
@@ -62,7 +78,11 @@ impl Link {
     }
 
     /// Waits without a slot, and lets the run know, so that it may be parked.
-    pub(crate) async fn defer(&self, attempt: u32, every: Duration, pulse: &Pulse) {
+    pub(crate) async fn defer(&self, attempt: u32, every: Duration, pulse: &Pulse) -> Result<(), Failure> {
+        self.refuse_in_transaction(
+            "cx.defer_until",
+            "the transaction would be open while it waits; wait in a task of its own",
+        )?;
         let cell = &self.cell;
         cell.tell(Mail::Deferred(self.lane, attempt, cell.node.hub.clock.now() + every));
         pulse
@@ -73,6 +93,7 @@ impl Link {
             })
             .await;
         cell.tell(Mail::Undeferred(self.lane, attempt));
+        Ok(())
     }
 }
 
@@ -115,6 +136,12 @@ pub(crate) fn begin(cell: &Arc<RunCell>, lane: LaneId, cx: &Cx, call: Call, now:
         Code::Blocking(body) => {
             return spawn(cell, job.block(Arc::clone(body), call), span);
         }
+        #[cfg(feature = "postgres")]
+        Code::Postgres(isolation, body) => {
+            return spawn(cell, job.transact(*isolation, Arc::clone(body), call), span);
+        }
+        #[cfg(feature = "sqlite")]
+        Code::Sqlite(body) => return spawn(cell, job.write(Arc::clone(body), call), span),
     };
     let meter = registered.meters.task(lane.task);
     if meter.is_slow() || !job.has_slot() {
@@ -152,11 +179,13 @@ struct Job {
     cx: Cx,
     began: Instant,
     reported: bool,
+    /// Whether its record may be durable, or become so, before it can say how it ended.
+    committing: bool,
 }
 
 impl Job {
     fn new(cell: &Arc<RunCell>, lane: LaneId, cx: &Cx, now: Instant) -> Self {
-        Self { cell: Arc::clone(cell), lane, cx: cx.clone(), began: now, reported: false }
+        Self { cell: Arc::clone(cell), lane, cx: cx.clone(), began: now, reported: false, committing: false }
     }
 
     fn seat(&self) -> Option<&Seat> {
@@ -263,6 +292,31 @@ impl Job {
         cell.deliver(Mail::Ended { lane, started_at, outcome: Some(Box::new(outcome)) });
     }
 
+    /// Says that the attempt has completed, and that its record is durable.
+    #[cfg_attr(
+        not(any(feature = "postgres", feature = "sqlite")),
+        allow(dead_code, reason = "without a database there are no transactions")
+    )]
+    fn report_recorded(self, done: Done, record: Recorded) {
+        let (cell, lane) = (Arc::clone(&self.cell), self.lane);
+        if let Ok(done) = self.over(Ok(done), Instant::now()).outcome {
+            cell.deliver(Mail::Recorded { lane, done: Box::new(done), record });
+        }
+    }
+
+    /// The run is not this node's any more, or nobody knows what became of its record: nothing may be said about it.
+    #[cfg_attr(
+        not(any(feature = "postgres", feature = "sqlite")),
+        allow(dead_code, reason = "without a database there are no transactions")
+    )]
+    fn lose(mut self, why: Lost) {
+        self.reported = true;
+        if matches!(why, Lost::Fenced) {
+            self.cell.node.hub.identity.lose(Some(self.cell.subject.holder));
+        }
+        self.cell.tell(Mail::Committed(0, Err(Box::new(why))));
+    }
+
     /// Measures and judges how the attempt ended.
     fn over(mut self, outcome: Result<Done, Failure>, ended: Instant) -> Over {
         self.reported = true;
@@ -280,9 +334,10 @@ impl Drop for Job {
             return;
         }
         let (lane, started_at) = (self.lane, self.started_at());
-        self.cell.tell(match self.cx.is_cancelled() {
+        self.cell.tell(match self.cx.is_cancelled() && !self.committing {
             true => Mail::Ended { lane, started_at, outcome: None },
-            // Nobody asked for this: the lease is lost, or the runtime goes down. Nothing may begin again.
+            // Nobody asked for this: the lease is lost, or the runtime goes down. Nothing may begin again, nor be
+            // recorded in place of what may be recorded already.
             false => Mail::Vanish,
         });
     }

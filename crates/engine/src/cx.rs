@@ -175,7 +175,8 @@ impl Cx {
     ///
     /// # Errors
     ///
-    /// When the value cannot be written as JSON or is too large, or when the run is no longer this node's.
+    /// When the value cannot be written as JSON or is too large, when the run is no longer this node's, or when the
+    /// task has a `tx`.
     pub async fn save<T: Serialize + Send + Sync + 'static>(&self, value: T) -> Result<(), Failure> {
         let slot = Slot::new(value)?;
         if let Some(link) = self.inner.link() {
@@ -204,7 +205,7 @@ impl Cx {
     ///
     /// # Errors
     ///
-    /// When the condition fails.
+    /// When the condition fails, or the task has a `tx`.
     pub async fn defer_until<F, C>(&self, every: Duration, mut condition: F) -> Result<(), Failure>
     where
         F: FnMut() -> C,
@@ -213,7 +214,7 @@ impl Cx {
     {
         while !condition().await.holds()? {
             match self.inner.link() {
-                Some(link) => link.defer(self.inner.attempt, every, &self.inner.pulse).await,
+                Some(link) => link.defer(self.inner.attempt, every, &self.inner.pulse).await?,
                 None => tokio::time::sleep(every).await,
             }
         }

@@ -20,6 +20,9 @@ struct Queues;
 
 #[doc = include_str!("../../../docs/tenants.md")]
 struct Tenants;
+#[cfg(feature = "postgres")]
+#[doc = include_str!("../../../docs/transactions.md")]
+struct Transactions;
 
 #[cfg(feature = "testing")]
 #[doc = include_str!("../../../docs/testing.md")]

@@ -15,6 +15,7 @@ use windlass_store::{DefinitionRow, Store};
 
 use crate::{
     AnyWorkflow, Client, Codec, Compressed, Error, Overdue, Resources,
+    authoring::transaction,
     backroom::Backroom,
     claimer::Claimer,
     heart::Heart,
@@ -346,6 +347,10 @@ impl EngineBuilder {
             Place::Url(url) => crate::stores::open(&url).await?,
             Place::Store(store) => store,
         };
+        let problems = transaction::problems(&self.workflows, &*store);
+        if !problems.is_empty() {
+            return Err(Error::Launch { problems });
+        }
         let registry = register(&*store, &self.codec, self.workflows).await?;
         let backroom = if self.options.virtual_time { Backroom::here() } else { Backroom::thread()? };
         let poll = self.options.poll;

@@ -112,6 +112,10 @@ pub use windlass_core::{
 };
 #[cfg(feature = "macros")]
 pub use windlass_macros::{compose, task, test, workflow};
+#[cfg(feature = "postgres")]
+pub use windlass_postgres as postgres;
+#[cfg(feature = "sqlite")]
+pub use windlass_sqlite as sqlite;
 pub use windlass_store as store;
 
 /// What task bodies return: the user's value, or why there is none.

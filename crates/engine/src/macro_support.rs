@@ -4,7 +4,11 @@ pub use std::time::Duration;
 
 pub use serde_json::Value;
 pub use windlass_core::{Durability, Merge, OnFailure};
+#[cfg(feature = "postgres")]
+pub use windlass_postgres::Isolation;
 
+#[cfg(feature = "sqlite")]
+pub use crate::authoring::transaction::on_sqlite;
 #[cfg(feature = "testing")]
 pub use crate::testing::lab_test;
 pub use crate::{
@@ -17,5 +21,6 @@ pub use crate::{
         },
         element::{Elements, assert_list},
         parts::{On, RetryParts, Shape, TaskParts, WorkflowParts, build},
+        transaction::AsyncTransaction,
     },
 };

@@ -2,6 +2,7 @@
 
 mod cell;
 mod execute;
+mod keep;
 mod leave;
 mod log;
 mod mail;
@@ -15,7 +16,7 @@ use std::{
 };
 
 pub(crate) use cell::{RunCell, Subject};
-pub(crate) use mail::{Described, Mail};
+pub(crate) use mail::{Described, Mail, Recorded};
 use tokio::{
     sync::OwnedSemaphorePermit,
     task::{AbortHandle, JoinHandle},
@@ -135,6 +136,7 @@ impl RunLoop {
                 }
                 self.attempt_ended(cell, lane, started_at, outcome.map(|outcome| *outcome));
             }
+            Mail::Recorded { lane, done, record } => self.attempt_recorded(cell, lane, *done, record),
             Mail::Begin(inbox) => self.begin(cell, inbox),
             // What outlives its attempt does not speak for the next one.
             Mail::Deferred(lane, attempt, _) | Mail::Undeferred(lane, attempt)
@@ -265,13 +267,21 @@ impl RunLoop {
         self.apply(cell, Event::Ended { lane, started_at, ended, dice });
     }
 
+    /// Takes in a result whose record is durable: whatever came meanwhile, it counts.
+    fn attempt_recorded(&mut self, cell: &RunCell, lane: LaneId, done: Done, record: Recorded) {
+        if let Some(live) = self.attempts.remove(&lane) {
+            self.keep_saved(&live.cx);
+        }
+        self.isolated.remove(&lane);
+        let Recorded { started_at, ended_at: at, kept, items } = record;
+        self.outputs.set(lane, done.output, kept);
+        let ended = Ended::Recorded { changes: done.changes, items, at };
+        self.apply(cell, Event::Ended { lane, started_at, ended, dice: 0.0 });
+    }
+
     /// Takes a result in, unless it cannot be kept.
     fn complete(&mut self, cell: &RunCell, lane: LaneId, done: Done) -> Result<Ended, Failure> {
-        let plan = self.run.plan();
-        let name = &plan.definition.task(lane.task).name;
-        let kept = cell.node.hub.keep(format_args!("the result of `{name}`"), done.output.bytes().clone());
-        let kept = kept.map_err(|error| Failure::permanent(Failure::from(error)))?;
-        let items = if plan.hands_out(lane) { Some(count_items(name, done.output.bytes())?) } else { None };
+        let (kept, items) = cell.keep(lane, &done)?;
         self.outputs.set(lane, done.output, kept);
         Ok(Ended::Completed { changes: done.changes, items })
     }
@@ -347,13 +357,7 @@ impl RunLoop {
 
     fn row(&self, cell: &RunCell, lane: LaneId, step: Step) -> Result<StepRow, String> {
         let output = (step.kind == StepKind::Completed).then(|| self.outputs.kept(lane)).flatten();
-        let detail = match step.detail.is_empty() {
-            true => None,
-            false => {
-                let json = serde_json::to_vec(&step.detail).map_err(|error| error.to_string())?;
-                Some(cell.node.hub.codec.encode(json.into()).map_err(|error| error.to_string())?)
-            }
-        };
+        let detail = cell.encode(&step.detail)?;
         Ok(StepRow {
             generation: cell.subject.generation,
             name: step.name,
@@ -382,16 +386,6 @@ fn isolate(cell: &Arc<RunCell>, lane: LaneId) {
             cell.deliver(Mail::Isolated(lane, alone));
         }
     });
-}
-
-fn count_items(task: &str, json: &[u8]) -> Result<u32, Failure> {
-    let items: Vec<serde::de::IgnoredAny> = serde_json::from_slice(json).map_err(|error| {
-        Failure::permanent(format!(
-            "the result of `{task}` is handed out by a for_each, but is not an array: {error}"
-        ))
-    })?;
-    u32::try_from(items.len())
-        .map_err(|_| Failure::permanent(format!("the result of `{task}` has too many elements")))
 }
 
 /// A uniform number in `[0, 1)` for jitter; nothing depends on its quality.

@@ -50,6 +50,7 @@ async fn prepare(
         claim,
         holder,
         generation: image.standing.generation,
+        epoch: image.standing.recoveries,
         queue: Arc::clone(&image.run.queue),
         key: image.run.key.clone(),
         input: Slot::from_bytes(input),

@@ -81,6 +81,15 @@ pub(crate) fn code(task: &TaskFn, around: &Surroundings<'_>) -> TokenStream {
     // Errors about the whole future, such as one that is not `Send`, point at the task's name.
     let place = at(task.ident.span());
     let code = match task.runs {
+        Runs::Async if let Some(tx) = task.tx() => in_transaction(task, tx, krate, &call, &body),
+        Runs::Blocking if let Some(tx) = task.tx() => {
+            let (ty, handed) = (tx.referent(), local("tx"));
+            let code = moved(&quote! { #krate::__macro::on_sqlite(__windlass_run) }, ty.span());
+            quote_spanned! { place => {
+                fn __windlass_run(#call: #krate::__macro::Call, #handed: &#ty) -> #krate::__macro::Body { #body }
+                #code
+            } }
+        }
         Runs::Async => quote_spanned! { place => {
             fn __windlass_run(#call: #krate::__macro::Call) -> #krate::__macro::BoxFuture {
                 ::std::boxed::Box::pin(async move { #body })
@@ -93,6 +102,35 @@ pub(crate) fn code(task: &TaskFn, around: &Surroundings<'_>) -> TokenStream {
         } },
     };
     quote! { #code #(#wants)* #(#predicates)* }
+}
+
+/// The code of a task whose record is written in its own transaction.
+fn in_transaction(
+    task: &TaskFn,
+    tx: &Parameter,
+    krate: &TokenStream,
+    call: &Ident,
+    body: &TokenStream,
+) -> TokenStream {
+    let (ty, handed, place) = (tx.referent(), local("tx"), at(task.ident.span()));
+    let isolation = task.options.isolation.as_ref().map(|word| {
+        let level = match word.to_string().as_str() {
+            "serializable" => quote! { Serializable },
+            "repeatable_read" => quote! { RepeatableRead },
+            _ => quote! { ReadCommitted },
+        };
+        quote! { .isolated(#krate::__macro::Isolation::#level) }
+    });
+    let code = moved(&quote! { as #krate::__macro::AsyncTransaction>::code }, ty.span());
+    quote_spanned! { place => {
+        fn __windlass_run(
+            #call: #krate::__macro::Call,
+            #handed: ::std::sync::Arc<#ty>,
+        ) -> #krate::__macro::BoxFuture {
+            ::std::boxed::Box::pin(async move { #body })
+        }
+        <#ty #code(__windlass_run) #isolation
+    } }
 }
 
 fn body(task: &TaskFn, around: &Surroundings<'_>, call: &Ident) -> TokenStream {
@@ -183,6 +221,17 @@ fn fetch(
         }
         Kind::Cx if borrowed => (nothing(), quote! { #call.cx() }),
         Kind::Cx => (nothing(), quote! { ::core::clone::Clone::clone(#call.cx()) }),
+        Kind::Tx => {
+            let handed = local("tx");
+            (
+                nothing(),
+                if task.runs == Runs::Async {
+                    quote! { &*#handed }
+                } else {
+                    quote! { #handed }
+                },
+            )
+        }
         Kind::Context if parameter.changes_context() => (nothing(), quote! { &mut #context }),
         Kind::Context => (nothing(), quote! { &#context }),
         Kind::Input => {

@@ -70,7 +70,7 @@ fn unknown_names(task: &TaskFn, tasks: &[TaskFn], complaints: &mut Complaints) {
             }
         };
         let also = if parameter {
-            "\nnote: also allowed: input, context, cx, item (in for_each), Res<T>"
+            "\nnote: also allowed: input, context, cx, tx, item (in for_each), Res<T>"
         } else {
             ""
         };

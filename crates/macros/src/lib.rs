@@ -55,6 +55,9 @@ pub fn workflow(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// - `cx: &Cx`: ids, the attempt, an idempotency key, cancellation.
 /// - `context: &mut Context`: the run's shared data.
 /// - `item`: the element, in a `for_each`.
+/// - `tx: &windlass::postgres::Transaction` in an `async fn`, or `tx: &windlass::sqlite::Transaction` in a plain `fn`: a
+///   transaction that is committed together with the task's record. The plain `fn` then runs on the thread that
+///   writes the database.
 ///
 /// | option | meaning | default |
 /// |---|---|---|
@@ -69,6 +72,7 @@ pub fn workflow(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | `merge = deep` | join the contexts of dependencies recursively | the later dependency wins, key by key |
 /// | `allow_failure` | a failure leaves the run's verdict alone; in a `for_each`, dependents get `Outcome`s | the run fails |
 /// | `queue = "…"` | the queue whose slots its attempts take | the run's queue |
+/// | `isolation = …` | for a `tx` on PostgreSQL: `read_committed`, `repeatable_read` or `serializable` | `read_committed` |
 /// | `name = "…"` | what records call the task, in a `#[workflow]` module | the function's name |
 /// | `crate = path` | where the `windlass` crate is, for a task that stands alone | `::windlass` |
 ///

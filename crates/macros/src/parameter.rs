@@ -25,6 +25,8 @@ pub(crate) enum Kind {
     Context,
     /// What the attempt knows about itself.
     Cx,
+    /// The transaction that also writes the task's record.
+    Tx,
     /// A resource that was given to the engine.
     Resource,
     /// The result of the task of this name.
@@ -56,7 +58,7 @@ impl Shape {
 }
 
 /// What stands for something else than a task's result.
-pub(crate) const RESERVED: [&str; 5] = ["input", "context", "item", "cx", "workflow"];
+pub(crate) const RESERVED: [&str; 6] = ["input", "context", "item", "cx", "tx", "workflow"];
 
 impl Parameter {
     /// Reads a parameter, or says why it cannot be one.
@@ -77,7 +79,7 @@ impl Parameter {
         let Pat::Ident(pattern) = &**pat else {
             let message = format!(
                 "a parameter of `{task}` has no name\nhelp: write `name: Type`, where the name is that of a task, or one of \
-                 input, context, cx, item; take the value apart in the body"
+                 input, context, cx, tx, item; take the value apart in the body"
             );
             complaints.about(pat, message);
             return None;
@@ -94,6 +96,7 @@ impl Parameter {
             (None, "item") => Kind::Item,
             (None, "context") => Kind::Context,
             (None, "cx") => Kind::Cx,
+            (None, "tx") => Kind::Tx,
             (None, _) => Kind::Result,
         };
         let shape = shape(kind, &ty);
@@ -114,6 +117,16 @@ impl Parameter {
             Kind::Cx if mutable || !names(self.referent(), "Cx") => {
                 complaints.about(&self.ty, "`cx` is what the attempt knows about itself: write `cx: &Cx`");
             }
+            Kind::Tx
+                if mutable || self.shape != Shape::Borrowed || !names(self.referent(), "Transaction") =>
+            {
+                complaints.about(
+                    &self.ty,
+                    "`tx` is a transaction that is committed together with the task's record: write \
+                     `tx: &windlass::postgres::Transaction` in an `async fn`, or `tx: &windlass::sqlite::Transaction` in a \
+                     plain `fn`",
+                );
+            }
             Kind::Input | Kind::Item | Kind::Result if mutable => {
                 let name = &self.name;
                 let message = format!(
@@ -127,7 +140,7 @@ impl Parameter {
     }
 
     /// The type without its reference.
-    fn referent(&self) -> &Type {
+    pub(crate) fn referent(&self) -> &Type {
         match &self.ty {
             Type::Reference(reference) => peel(&reference.elem),
             ty => ty,
@@ -147,6 +160,12 @@ impl Parameter {
     /// The type of the resource that the parameter asks for.
     pub(crate) fn resource(&self) -> Option<&Type> {
         generic(&self.ty, "Res").filter(|_| self.kind == Kind::Resource)
+    }
+
+    /// Whether the path of the parameter's type names this module.
+    pub(crate) fn is_from(&self, module: &str) -> bool {
+        let Type::Path(path) = self.referent() else { return false };
+        path.path.segments.iter().any(|segment| segment.ident == module)
     }
 
     /// Whether the body may change the run's context.
@@ -256,11 +275,16 @@ mod tests {
     fn a_resource_is_known_by_its_type_whatever_its_name() {
         let parameter = read(&parse_quote!(input: windlass::Res<Pool>)).unwrap();
         assert_eq!(parameter.kind, Kind::Resource);
+        assert_eq!(read(&parse_quote!(tx: Res<Sender>)).unwrap().kind, Kind::Resource);
+        assert_eq!(read(&parse_quote!(tx: &sqlite::Transaction<'_>)).unwrap().kind, Kind::Tx);
     }
 
     #[test]
     fn what_cannot_be_asked_for_is_refused_with_the_way_out() {
-        let cases: [(FnArg, &str); 6] = [
+        let cases: [(FnArg, &str); 9] = [
+            (parse_quote!(tx: Transaction), "`tx: &windlass::postgres::Transaction`"),
+            (parse_quote!(tx: &mut postgres::Transaction), "in an `async fn`"),
+            (parse_quote!(tx: &Sender<u32>), "plain `fn`"),
             (parse_quote!(&self), "take it as `Res<T>`"),
             (parse_quote!(User { name, .. }: User), "has no name"),
             (parse_quote!(context: Context), "`context: &mut Context`"),

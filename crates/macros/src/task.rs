@@ -20,7 +20,7 @@ use crate::{
     rule::Rule,
 };
 
-const KNOWN: [&str; 13] = [
+const KNOWN: [&str; 14] = [
     "retry",
     "timeout",
     "deadline",
@@ -31,10 +31,13 @@ const KNOWN: [&str; 13] = [
     "merge",
     "allow_failure",
     "queue",
+    "isolation",
     "after",
     "name",
     "crate",
 ];
+
+const ISOLATIONS: [&str; 3] = ["serializable", "repeatable_read", "read_committed"];
 
 /// A function that was marked as a task.
 pub(crate) struct TaskFn {
@@ -70,6 +73,7 @@ pub(crate) struct TaskOptions {
     pub(crate) merge_deep: bool,
     pub(crate) allow_failure: bool,
     pub(crate) queue: Option<LitStr>,
+    pub(crate) isolation: Option<Ident>,
     pub(crate) after: Vec<Ident>,
     pub(crate) krate: Option<Path>,
 }
@@ -106,6 +110,7 @@ impl TaskOptions {
                 options::check_name(&queue, complaints);
                 self.queue = Some(queue);
             }
+            "isolation" => self.isolation = Some(options::word(name, &ISOLATIONS, input)?),
             "after" => self.after = options::task_names(name, input)?,
             "name" => {
                 let text = options::text(name, "\"clean\"", input)?;
@@ -153,6 +158,7 @@ impl TaskFn {
                 ),
             );
         }
+        self.check_transaction(complaints);
         if self.options.for_each.is_none() {
             if let Some(item) = self.parameters.iter().find(|parameter| parameter.kind == Kind::Item) {
                 let message = format!(
@@ -165,6 +171,41 @@ impl TaskFn {
                 complaints.about(ident, format!("`limit` is for `for_each`, and `{ident}` has none"));
             }
         }
+    }
+
+    /// What a transaction asks of its task.
+    fn check_transaction(&self, complaints: &mut Complaints) {
+        let ident = &self.ident;
+        let message = match (self.tx(), self.runs) {
+            (Some(tx), Runs::Async) if tx.is_from("sqlite") => {
+                "a transaction on SQLite is for a plain `fn`, which has the database for itself while it runs: leave \
+                 `async` out"
+            }
+            (Some(tx), Runs::Blocking) if tx.is_from("postgres") => {
+                "a transaction on PostgreSQL is for an `async fn`: write `async fn`, and `.await` its statements"
+            }
+            _ => "",
+        };
+        if let Some(tx) = self.tx().filter(|_| !message.is_empty()) {
+            complaints.about(&tx.ty, message);
+        }
+        let Some(isolation) = &self.options.isolation else { return };
+        match (self.tx(), self.runs) {
+            (None, _) => complaints.about(
+                isolation,
+                format!("`isolation` is for a task with a transaction, and `{ident}` has no parameter `tx`"),
+            ),
+            (Some(_), Runs::Blocking) => complaints.about(
+                isolation,
+                "a transaction on SQLite has the database for itself: leave `isolation` out",
+            ),
+            (Some(_), Runs::Async) => {}
+        }
+    }
+
+    /// The transaction, where the task asks for one.
+    pub(crate) fn tx(&self) -> Option<&Parameter> {
+        self.parameters.iter().find(|parameter| parameter.kind == Kind::Tx)
     }
 
     /// The name that records know the task by.

@@ -10,7 +10,8 @@
 //!
 //! How it locks: first what stands for the life of a node, then runs in the order of their ids, then keys in their own
 //! order, and last the rows that say where a run stands. So nobody waits for one who waits for him. A claim locks the
-//! other way round, and may, for it waits for nobody: it passes over what is locked.
+//! other way round, and may, for it waits for nobody: it passes over what is locked. A transaction of a task locks what
+//! it likes first, and these last; whoever holds them waits for nothing of the application's.
 //!
 //! [`Application`] calls the functions that start runs, send to them and cancel them in a transaction of the
 //! application's own. Those wait, and are waited for, as long as that transaction lasts.
@@ -21,6 +22,7 @@ mod claim;
 mod column;
 mod commit;
 mod connector;
+mod control;
 mod definition;
 mod error;
 mod find;
@@ -36,11 +38,13 @@ mod postgres;
 mod reach;
 mod secret;
 mod session;
+mod settle;
 mod single;
 mod statement;
 mod tenant;
 mod tenants;
 mod tls;
+mod transaction;
 mod wire;
 
 pub use tokio_postgres;
@@ -53,4 +57,5 @@ pub use self::{
     postgres::Postgres,
     tenants::PostgresTenants,
     tls::TlsMode,
+    transaction::{Isolation, Sql, Transaction},
 };

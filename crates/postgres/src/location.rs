@@ -9,6 +9,8 @@ use crate::{OpenError, Pooler, PostgresOptions, TlsMode, connector::Connector, t
 
 /// How many connections there are, unless somebody says otherwise.
 const CONNECTIONS: usize = 8;
+/// How many transactions of tasks there are at once, unless somebody says otherwise.
+const TRANSACTIONS: usize = 4;
 /// How long to wait for a server that does not answer at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a server may be silent while we wait for it, before the network is asked whether it is there.
@@ -19,7 +21,7 @@ const WAIT: Duration = Duration::from_secs(10);
 /// What says how to reach a server.
 const WAYS: [&str; 5] = ["pooler", "sslmode", "sslrootcert", "sslcert", "sslkey"];
 /// What says how a database is used.
-const USES: [&str; 5] = ["schema", "connections", "listen_url", "migrate", "wait"];
+const USES: [&str; 6] = ["schema", "connections", "transactions", "listen_url", "migrate", "wait"];
 /// What the driver understands.
 const DRIVERS: [&str; 18] = [
     "application_name",
@@ -52,6 +54,8 @@ pub(crate) struct Location {
     pub(crate) connections: usize,
     /// For how long opening tries.
     pub(crate) wait: Duration,
+    /// How many connections there are for the transactions of tasks.
+    pub(crate) transactions: usize,
     /// Whether the tables are brought to the newest version.
     pub(crate) migrates: bool,
     /// For people, without a password.
@@ -71,6 +75,10 @@ impl Location {
         if connections < 2 {
             return Err(refuse("it takes at least 2 connections: one for commits, one for the rest".into()));
         }
+        let transactions = options.transactions.or(said.transactions).unwrap_or(TRANSACTIONS);
+        if transactions == 0 {
+            return Err(refuse("it takes at least 1 connection for the transactions of tasks".into()));
+        }
         let place = place(&said.config);
         let listener = match options.listen_url.or(said.listen_url) {
             Some(url) => {
@@ -87,6 +95,7 @@ impl Location {
             listener,
             schema,
             connections,
+            transactions,
             wait: options.wait.or(said.wait).unwrap_or(WAIT),
             migrates: said.migrates && !options.no_migrations,
             place,
@@ -101,6 +110,7 @@ struct Said {
     pooler: Option<Pooler>,
     schema: Option<String>,
     connections: Option<usize>,
+    transactions: Option<usize>,
     listen_url: Option<String>,
     wait: Option<Duration>,
     migrates: bool,
@@ -117,6 +127,7 @@ impl Said {
             pooler: None,
             schema: None,
             connections: None,
+            transactions: None,
             listen_url: None,
             wait: None,
             migrates: true,
@@ -156,11 +167,8 @@ impl Said {
     fn set(&mut self, name: &str, value: String) -> Result<(), String> {
         match name {
             "schema" => self.schema = Some(value),
-            "connections" => {
-                let number = value.parse();
-                let wrong = |_| format!("`connections={value}` is not a number: write `connections=8`");
-                self.connections = Some(number.map_err(wrong)?);
-            }
+            "connections" => self.connections = Some(number(name, &value, CONNECTIONS)?),
+            "transactions" => self.transactions = Some(number(name, &value, TRANSACTIONS)?),
             "listen_url" => self.listen_url = Some(value),
             "wait" => {
                 let seconds = value.parse();
@@ -256,6 +264,10 @@ fn decoded(value: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
+fn number(name: &str, value: &str, example: usize) -> Result<usize, String> {
+    value.parse().map_err(|_| format!("`{name}={value}` is not a number: write `{name}={example}`"))
+}
+
 fn refuse(url: &str, reason: String) -> OpenError {
     // Whatever stands before the last `@` may be a password, and among the options there may be another one.
     let place = url.rsplit_once('@').map_or(url, |(_, place)| place);
@@ -309,6 +321,7 @@ mod tests {
             ("postgres://me:secret@db/app?frobnicate=x", "no option `frobnicate`"),
             ("postgres://me:secret@db/app?connections=many", "connections=many"),
             ("postgres://me:secret@db/app?connections=1", "at least 2"),
+            ("postgres://me:secret@db/app?transactions=0", "at least 1"),
             ("postgres://me:secret@db/app?schema=", "1 to 63"),
             ("postgres:///app", "no host"),
             ("postgres://me:secret@db/app?migrate=perhaps", "`yes` or `no`"),

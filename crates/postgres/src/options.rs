@@ -26,6 +26,7 @@ use crate::{OpenError, Pooler, Postgres, TlsMode, location::Location, tls::TlsSe
 pub struct PostgresOptions {
     pub(crate) schema: Option<String>,
     pub(crate) connections: Option<usize>,
+    pub(crate) transactions: Option<usize>,
     pub(crate) listen_url: Option<String>,
     pub(crate) pooler: Option<Pooler>,
     pub(crate) wait: Option<Duration>,
@@ -45,9 +46,16 @@ impl PostgresOptions {
         self
     }
 
-    /// How many connections there are at most, beside the one that listens. Default: 8.
+    /// How many connections there are at most, beside the one that listens and those for the transactions of tasks. Default: 8.
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = Some(connections);
+        self
+    }
+
+    /// How many transactions of tasks (`tx: &Transaction`) there are at once in this process, each on a connection of its
+    /// own beside the others: they cannot hold up commits and heartbeats. A task waits for one. Default: 4.
+    pub fn transactions(mut self, transactions: usize) -> Self {
+        self.transactions = Some(transactions);
         self
     }
 

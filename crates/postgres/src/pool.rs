@@ -18,6 +18,7 @@ use tokio::{
 use crate::{
     connector::{Connected, Connector, Way},
     error::Fault,
+    location::Location,
     session::Session,
 };
 
@@ -42,6 +43,8 @@ pub(crate) struct Pool {
     /// How much of the room there is, and how much of it is not used because the server is full.
     size: usize,
     aside: AtomicUsize,
+    /// What each is told first.
+    setup: &'static [&'static str],
 }
 
 /// A connection for a while.
@@ -53,14 +56,24 @@ pub(crate) struct Lent {
 }
 
 impl Pool {
-    pub(crate) fn new(connector: Arc<Connector>, schema: &str, size: usize) -> Arc<Self> {
+    pub(crate) fn new(location: &Location) -> Arc<Self> {
+        Self::of(location, location.connections, &[PLANS, LIMITS])
+    }
+
+    /// Connections for the transactions of tasks, whose statements are planned as those of any application.
+    pub(crate) fn for_tasks(location: &Location) -> Arc<Self> {
+        Self::of(location, location.transactions, &[])
+    }
+
+    fn of(location: &Location, size: usize, setup: &'static [&'static str]) -> Arc<Self> {
         Arc::new(Self {
-            connector,
-            schema: Arc::from(schema),
+            connector: Arc::clone(&location.connector),
+            schema: Arc::from(location.schema.as_str()),
             idle: Mutex::default(),
             room: Arc::new(Semaphore::new(size)),
             size,
             aside: AtomicUsize::new(0),
+            setup,
         })
     }
 
@@ -109,7 +122,7 @@ impl Pool {
                 tracing::debug!(%error, "a connection to PostgreSQL is lost");
             }
         });
-        let settings = format!("{PLANS}; {LIMITS}");
+        let settings = self.setup.join("; ");
         let each_time = match way {
             Way::Own => {
                 client.batch_execute(&settings).await.map_err(Fault::Unreached)?;

@@ -1,6 +1,6 @@
 //! The store.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{any::Any, future::Future, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::{
@@ -11,12 +11,12 @@ use tokio::{
 use uuid::Uuid;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
-    Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint, InboxRow, Joined,
-    NewNode, NodeRow, Page, Query, Refusal, RunImage, Store, StoreError, Swept, Unit, Written,
+    Along, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Fate, Heartbeat, Hint, InboxRow,
+    Joined, NewNode, NodeRow, Page, Query, Refusal, RunImage, Store, StoreError, Swept, Unit, Written,
 };
 
 use crate::{
-    OpenError, PostgresOptions, claim, column, commit, definition,
+    Isolation, OpenError, PostgresOptions, Transaction, claim, column, commit, definition,
     error::Fault,
     find,
     held::{Facts, Held},
@@ -27,6 +27,7 @@ use crate::{
     pool::{Lent, Pool},
     reach::Reach,
     session::channel,
+    settle,
 };
 
 /// How long anything may take.
@@ -43,10 +44,12 @@ pub struct Postgres {
     alive: mpsc::Sender<()>,
 }
 
-struct Shared {
-    place: String,
+pub(crate) struct Shared {
+    pub(crate) place: String,
     schema: String,
-    pool: Arc<Pool>,
+    pub(crate) pool: Arc<Pool>,
+    /// The connections for the transactions of tasks.
+    tasks: Arc<Pool>,
     held: Mutex<Held>,
     reach: Mutex<Reach>,
     hints: broadcast::Sender<Hint>,
@@ -91,12 +94,13 @@ impl Postgres {
             })
             .map_err(|error| gone(error.to_string()))?;
 
-        let pool = Pool::new(Arc::clone(&location.connector), &location.schema, location.connections);
+        let pool = Pool::new(&location);
         let (hints, stirred) = (broadcast::Sender::new(256), Arc::new(Notify::new()));
         let shared = Arc::new(Shared {
             place: location.place.clone(),
             schema: location.schema.clone(),
             pool: Arc::clone(&pool),
+            tasks: Pool::for_tasks(&location),
             held: Mutex::default(),
             reach: Mutex::default(),
             hints: hints.clone(),
@@ -127,14 +131,35 @@ impl Postgres {
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> oneshot::Receiver<T> {
-        let (reply, answer) = oneshot::channel();
-        let alive = self.alive.clone();
-        self.runtime.spawn(async move {
-            // The asker may have stopped listening; the work is done all the same.
-            drop(reply.send(work.await));
-            drop(alive);
+        spawn(&self.runtime, &self.alive, work)
+    }
+
+    /// Begins a transaction of a task, as soon as there is a connection for it.
+    ///
+    /// # Errors
+    ///
+    /// When the server is out of reach.
+    #[doc(hidden)]
+    pub async fn begin(&self, isolation: Isolation) -> Result<Transaction, StoreError> {
+        let (shared, runtime, alive) = (Arc::clone(&self.shared), self.runtime.clone(), self.alive.clone());
+        let begun = self.spawn(async move {
+            let begun = async {
+                let lent = shared.tasks.lend().await?;
+                Transaction::begin(lent, isolation, Arc::clone(&shared), runtime, alive).await
+            };
+            begun.await.map_err(|fault: Fault| fault.tell(&shared.place))
         });
-        answer
+        begun.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// What became of a transaction of a task whose commit was not answered.
+    ///
+    /// # Errors
+    ///
+    /// When the server is out of reach, or the node was declared dead.
+    #[doc(hidden)]
+    pub async fn fate(&self, along: Along) -> Result<Fate, StoreError> {
+        self.ask(async move |_, session| settle::fate(&session, &along).await).await
     }
 
     /// Has something done on a connection.
@@ -193,6 +218,22 @@ async fn first(pool: &Arc<Pool>, location: &Location) -> Result<Lent, OpenError>
         sleep(pause.min(location.wait.saturating_sub(begun.elapsed()))).await;
         pause = (pause * 2).min(Duration::from_secs(1));
     }
+}
+
+/// Has something done on a store's own thread, whoever waits for the answer.
+pub(crate) fn spawn<T: Send + 'static>(
+    runtime: &Handle,
+    alive: &mpsc::Sender<()>,
+    work: impl Future<Output = T> + Send + 'static,
+) -> oneshot::Receiver<T> {
+    let (reply, answer) = oneshot::channel();
+    let alive = alive.clone();
+    runtime.spawn(async move {
+        // The asker may have stopped listening; the work is done all the same.
+        drop(reply.send(work.await));
+        drop(alive);
+    });
+    answer
 }
 
 impl std::fmt::Debug for Postgres {
@@ -343,6 +384,10 @@ impl Store for Postgres {
 
     fn nodes(&self) -> Answer<'_, Vec<NodeRow>> {
         self.ask(async move |_, session| node::all(&session).await)
+    }
+
+    fn itself(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 
     fn hints(&self) -> broadcast::Receiver<Hint> {

@@ -46,6 +46,10 @@ impl Session {
         &self.client
     }
 
+    pub(crate) fn schema(&self) -> &str {
+        &self.schema
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.client.is_closed()
     }

@@ -1,6 +1,6 @@
 //! Tenants, each in a schema of its own and with a role of its own.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use tokio::time::timeout;
 use windlass_store::{Removal, Reply, StoreError, Tenancy, TenantError, TenantName};
@@ -83,7 +83,7 @@ impl PostgresTenants {
     ) -> Result<T, TenantError> {
         let whole = async {
             let failed = |fault| tenant::failed(fault, &location);
-            let pool = Pool::new(Arc::clone(&location.connector), &location.schema, location.connections);
+            let pool = Pool::new(&location);
             let session = pool.lend().await.map_err(failed)?;
             session.begin().await.map_err(failed)?;
             session.client().batch_execute(CAREFULLY).await.map_err(|error| failed(error.into()))?;

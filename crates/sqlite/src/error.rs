@@ -152,6 +152,7 @@ pub(crate) fn describe(error: &rusqlite::Error, file: &str) -> StoreError {
         | ErrorCode::CannotOpen
         | ErrorCode::OutOfMemory
         | ErrorCode::OperationInterrupted
+        | ErrorCode::OperationAborted
         | ErrorCode::SchemaChanged
         | ErrorCode::FileLockingProtocolFailed => {
             StoreError::Unavailable(format!("{file} cannot be used right now: {error}"))

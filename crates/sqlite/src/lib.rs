@@ -63,6 +63,7 @@ mod sheets;
 mod sqlite;
 mod start;
 mod step;
+mod transaction;
 mod turnstile;
 mod waiting;
 mod watcher;
@@ -73,4 +74,8 @@ mod plan;
 pub use error::OpenError;
 pub use folder::Folder;
 pub use options::{CommitMoment, SqliteOptions, Synchronous};
+pub use rusqlite;
 pub use sqlite::Sqlite;
+pub use transaction::Transaction;
+#[doc(hidden)]
+pub use transaction::{Holder, Transacted};

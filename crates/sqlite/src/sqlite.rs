@@ -1,6 +1,7 @@
 //! The store.
 
 use std::{
+    any::Any,
     hash::{BuildHasher, RandomState},
     sync::{
         Arc,
@@ -15,11 +16,11 @@ use tokio::sync::{broadcast, oneshot};
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
     Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint, InboxRow, Joined,
-    NewNode, NodeRow, Page, Query, Refusal, RunImage, Store, StoreError, Swept, Unit, Written,
+    NewNode, NodeRow, Page, Query, Refusal, RunImage, StepRow, Store, StoreError, Swept, Unit, Written,
 };
 
 use crate::{
-    OpenError, SqliteOptions,
+    Holder, OpenError, SqliteOptions, Transacted, Transaction,
     book::Book,
     claim,
     clock::Clock,
@@ -35,6 +36,7 @@ use crate::{
     open::{self, Setup},
     readers,
     sheets::Starts,
+    transaction,
     watcher::{PATIENCE, Watcher},
 };
 
@@ -187,6 +189,17 @@ impl Sqlite {
         self.write(|desk| Ok(desk.book.conn.pragma_query_value(None, "synchronous", |row| row.get(0))?)).await
     }
 
+    /// Has the writer do a task's own work, and record it in the same transaction. It may be done more than once: what
+    /// was done before is undone then. Dropping the answer withdraws nothing.
+    #[doc(hidden)]
+    pub fn transact<E: Send + 'static>(
+        &self,
+        holder: Holder,
+        mut work: impl FnMut(&Transaction<'_>) -> Result<StepRow, E> + Send + 'static,
+    ) -> Answer<'static, Transacted<E>> {
+        self.write(move |desk| transaction::transact(desk, holder, &mut work))
+    }
+
     /// Has the writer do something in a transaction.
     fn write<T: Send + 'static>(
         &self,
@@ -319,6 +332,10 @@ impl Store for Sqlite {
 
     fn nodes(&self) -> Answer<'_, Vec<NodeRow>> {
         self.read(|book| Ok(node::all(&book.conn)?))
+    }
+
+    fn itself(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 
     fn hints(&self) -> broadcast::Receiver<Hint> {

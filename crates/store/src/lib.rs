@@ -8,6 +8,7 @@
 //! - `conformance` (feature `conformance`) is the suite that any store runs against itself.
 
 mod act;
+mod along;
 mod error;
 mod host;
 mod memory;
@@ -15,6 +16,7 @@ mod query;
 mod record;
 mod store;
 mod tenant;
+mod words;
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -22,6 +24,7 @@ pub mod conformance;
 pub use act::{
     Act, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewRun, Owner, Refusal, Unit, Written,
 };
+pub use along::{Along, Fate};
 pub use error::StoreError;
 pub use host::host_name;
 pub use memory::{Call, Memory, Moment, Side, Verdict};
@@ -32,3 +35,5 @@ pub use record::{
 };
 pub use store::{Answer, Claim, Claimed, Death, Heartbeat, Hint, Joined, NewNode, Store, Swept};
 pub use tenant::{Removal, Reply, Tenancy, TenantError, TenantName};
+#[doc(hidden)]
+pub use words::{Comments, words};

@@ -1,6 +1,6 @@
 //! The door between the engine and a database.
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{any::Any, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::sync::broadcast;
 use windlass_core::{ClaimId, NodeId, RunId, Time};
@@ -110,6 +110,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Every node by id, dead ones included until they are swept.
     fn nodes(&self) -> Answer<'_, Vec<NodeRow>>;
+
+    /// The store itself, where it can do more than this trait says: take the record of a step along in a transaction of
+    /// the application's. One that stands before another gives the other's. Default: it cannot.
+    fn itself(&self) -> Option<&dyn Any> {
+        None
+    }
 
     /// What others do to this store, as hints: losing one costs latency, never a run.
     fn hints(&self) -> broadcast::Receiver<Hint>;

@@ -73,6 +73,15 @@ pub enum Ended {
         /// How many elements the result has, where a `for_each` hands them out.
         items: Option<u32>,
     },
+    /// It returned a result, whose record is durable already: it was written together with the attempt's own writes.
+    Recorded {
+        /// What it changed in the context.
+        changes: Changes,
+        /// How many elements the result has, where a `for_each` hands them out.
+        items: Option<u32>,
+        /// When it ended, as the record says.
+        at: Time,
+    },
     /// It failed.
     Failed(Failure),
     /// It was stopped before it could end by itself.

@@ -27,6 +27,11 @@ impl Run {
                 let detail = Detail { changes, items, ..Detail::default() };
                 self.lane_done(lane, StepKind::Completed, attempt, started_at, now, detail);
             }
+            Ended::Recorded { changes, items, at } => {
+                let detail = Detail { changes, items, ..Detail::default() };
+                self.keep(lane, StepKind::Completed, &detail);
+                self.lane_over(lane, StepKind::Completed, attempt, at);
+            }
             Ended::Failed(failure) => self.attempt_failed(lane, attempt, started_at, failure, dice, now),
             Ended::Cut if self.closing.is_some() => {
                 self.lane_done(lane, StepKind::Cancelled, attempt, started_at, now, Detail::default());
@@ -80,10 +85,14 @@ impl Run {
             self.note_failure(lane.task, name, failure);
         }
         self.record(lane, kind, attempt, started_at, now, detail);
+        self.lane_over(lane, kind, attempt, now);
+    }
+
+    fn lane_over(&mut self, lane: LaneId, kind: StepKind, attempt: u32, at: Time) {
         let entry = self.lane_mut(lane);
         entry.spent = attempt;
         entry.phase = Phase::Done(kind);
-        self.lane_settled(lane, kind, now);
+        self.lane_settled(lane, kind, at);
     }
 
     /// Remembers what later decisions need of a lane's outcome.

@@ -210,7 +210,9 @@ fn last(
     let mut attempt = 1;
     loop {
         match script(lane, attempt) {
-            Ended::Completed { changes, items } => return Ok((changes, items)),
+            Ended::Completed { changes, items } | Ended::Recorded { changes, items, .. } => {
+                return Ok((changes, items));
+            }
             Ended::Failed(failure) if retry.decide(attempt, &failure, 0.5).is_none() => return Err(failure),
             Ended::Failed(_) => attempt += 1,
             Ended::Cut => panic!("no script cuts an attempt off"),

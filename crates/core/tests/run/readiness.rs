@@ -3,7 +3,7 @@
 use serde_json::json;
 use windlass_core::{
     Draft, Durability, Ended, Failure, OnFailure, Output, Retry, Rule, Skip, StepKind, TaskDraft, TaskState,
-    Verdict,
+    Time, Verdict,
 };
 
 use crate::world::World;
@@ -177,4 +177,19 @@ fn a_run_that_fails_names_every_task_that_failed_and_the_first_ones_error() {
     assert_eq!((step.as_str(), &**failure), ("b", &Failure::new("b broke")));
     assert_eq!(*also, ["a"]);
     assert_eq!(world.run.outcome(world.task("a")), Some(StepKind::Failed));
+}
+
+#[test]
+fn a_result_that_is_recorded_already_is_not_recorded_again_and_holds_nobody_up() {
+    let mut world = World::of(draft([once("a"), once("b").after(["a"]), once("c").after(["b"])]));
+    let recorded = |at| Ended::Recorded { changes: Default::default(), items: None, at };
+    let lane = |world: &World, step: &str| world.plan.lane(step).expect("it is there");
+    world.finish(lane(&world, "a"), recorded(Time(7)));
+    assert_eq!(world.running(), ["b"], "nothing has to be committed first");
+    assert_eq!(world.view("a").ended_at, Some(Time(7)), "it ended when the record says");
+    world.complete("b");
+    world.end_with("c", recorded(Time(9)));
+    assert_eq!(*world.verdict(), Verdict::Completed);
+    let names: Vec<String> = world.records().map(|(_, step)| step.name.to_string()).collect();
+    assert_eq!(names, ["b"], "the others were written by whoever said so");
 }

@@ -5,7 +5,7 @@ use std::{future::Future, time::Duration};
 use tokio::time::sleep;
 use windlass_core::{Failure, Time};
 
-use crate::{Cx, Done, cx::Pulse, node::Node};
+use crate::{Cx, cx::Pulse, node::Node};
 
 /// How long an attempt may take.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,9 +23,9 @@ impl Limits {
 }
 
 /// Waits for an attempt, but not beyond its limits.
-pub(super) async fn within<F>(mut body: F, node: &Node, cx: &Cx) -> Result<Done, Failure>
+pub(super) async fn within<F, T>(mut body: F, node: &Node, cx: &Cx) -> Result<T, Failure>
 where
-    F: Future<Output = Result<Done, Failure>> + Unpin,
+    F: Future<Output = Result<T, Failure>> + Unpin,
 {
     let (limits, pulse) = (&cx.inner().limits, &cx.inner().pulse);
     if limits.is_none() {
@@ -45,6 +45,12 @@ where
             () = sleep(wait) => {}
         }
     }
+}
+
+/// Refuses an attempt that is past a limit.
+#[cfg(feature = "sqlite")]
+pub(super) fn check(node: &Node, cx: &Cx) -> Result<(), Failure> {
+    next_check(&cx.inner().limits, &cx.inner().pulse, node.hub.clock.now()).map(drop)
 }
 
 /// How long until a limit may be passed, or the failure when one is.

@@ -8,7 +8,7 @@ use std::{
 
 use windlass_core::Failure;
 
-use super::{Body, BoxFuture, Call};
+use super::{Body, BoxFuture, Call, transaction::Kind};
 
 /// A function that says whether a failure is worth another attempt.
 #[doc(hidden)]
@@ -34,6 +34,35 @@ pub enum Code {
     Async(Arc<dyn Fn(Call) -> BoxFuture + Send + Sync>),
     /// Runs on the blocking pool.
     Blocking(Arc<dyn Fn(Call) -> Body + Send + Sync>),
+    /// Runs on the runtime, in a transaction that also writes its record.
+    #[cfg(feature = "postgres")]
+    Postgres(windlass_postgres::Isolation, OnPostgres),
+    /// Runs on the thread that writes, in the transaction that also writes its record.
+    #[cfg(feature = "sqlite")]
+    Sqlite(OnSqlite),
+}
+
+/// A body with a transaction on PostgreSQL.
+#[cfg(feature = "postgres")]
+#[doc(hidden)]
+pub type OnPostgres = Arc<dyn Fn(Call, Arc<windlass_postgres::Transaction>) -> BoxFuture + Send + Sync>;
+
+/// A body with a transaction on SQLite.
+#[cfg(feature = "sqlite")]
+#[doc(hidden)]
+pub type OnSqlite = Arc<dyn Fn(Call, &windlass_sqlite::Transaction<'_>) -> Body + Send + Sync>;
+
+impl Code {
+    /// The store that the body needs, if its record is written in a transaction of its own.
+    pub(crate) const fn transaction(&self) -> Option<Kind> {
+        match self {
+            Self::Async(_) | Self::Blocking(_) => None,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(..) => Some(Kind::Postgres),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(_) => Some(Kind::Sqlite),
+        }
+    }
 }
 
 /// A resource that a task takes.
@@ -58,13 +87,27 @@ impl TaskCode {
     /// Code that runs on the runtime.
     #[must_use]
     pub fn asynchronous(run: impl Fn(Call) -> BoxFuture + Send + Sync + 'static) -> Self {
-        Self { run: Code::Async(Arc::new(run)), wants: Vec::new(), predicate: None }
+        Self::of(Code::Async(Arc::new(run)))
     }
 
     /// Code that runs on the blocking pool.
     #[must_use]
     pub fn blocking(run: impl Fn(Call) -> Body + Send + Sync + 'static) -> Self {
-        Self { run: Code::Blocking(Arc::new(run)), wants: Vec::new(), predicate: None }
+        Self::of(Code::Blocking(Arc::new(run)))
+    }
+
+    pub(crate) const fn of(run: Code) -> Self {
+        Self { run, wants: Vec::new(), predicate: None }
+    }
+
+    /// The same code, whose transaction sees so much of others.
+    #[cfg(feature = "postgres")]
+    #[must_use]
+    pub fn isolated(mut self, isolation: windlass_postgres::Isolation) -> Self {
+        if let Code::Postgres(level, _) = &mut self.run {
+            *level = isolation;
+        }
+        self
     }
 
     /// The same code, which also takes this resource.
@@ -90,6 +133,10 @@ impl fmt::Debug for TaskCode {
         let run = match self.run {
             Code::Async(_) => "async",
             Code::Blocking(_) => "blocking",
+            #[cfg(feature = "postgres")]
+            Code::Postgres(..) => "in a transaction on PostgreSQL",
+            #[cfg(feature = "sqlite")]
+            Code::Sqlite(_) => "in a transaction on SQLite",
         };
         f.debug_struct("TaskCode").field("run", &run).field("wants", &self.wants).finish_non_exhaustive()
     }

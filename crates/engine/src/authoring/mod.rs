@@ -15,11 +15,18 @@ mod shared_context;
 mod slot;
 mod task;
 mod task_cx;
+pub(crate) mod transaction;
 mod workflow;
 
 pub use builder::WorkflowBuilder;
 #[doc(hidden)]
 pub use call::{Body, BoxFuture, Call, Dependency, Done, Item};
+#[cfg(feature = "postgres")]
+#[doc(hidden)]
+pub use code::OnPostgres;
+#[cfg(feature = "sqlite")]
+#[doc(hidden)]
+pub use code::OnSqlite;
 #[doc(hidden)]
 pub use code::{Code, Predicate, TaskCode, Want};
 pub use outcome::Outcome;

@@ -24,6 +24,8 @@ pub(crate) struct Subject {
     pub(crate) claim: ClaimId,
     pub(crate) holder: NodeId,
     pub(crate) generation: u32,
+    /// How many times the run was recovered from a dead process.
+    pub(crate) epoch: u32,
     pub(crate) queue: Arc<str>,
     pub(crate) key: Option<String>,
     pub(crate) input: Slot,

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use windlass_core::{Failure, LaneId, TaskView, Time};
 use windlass_store::InboxRow;
@@ -14,6 +15,8 @@ pub(crate) enum Mail {
     Begin(Vec<InboxRow>),
     /// An attempt is over; without an outcome when it was cut off.
     Ended { lane: LaneId, started_at: Time, outcome: Option<Box<Result<Done, Failure>>> },
+    /// An attempt has completed, and its record is durable: it was committed with what the attempt wrote.
+    Recorded { lane: LaneId, done: Box<Done>, record: Recorded },
     /// So many records are durable, or not to be.
     Committed(u64, Result<(), Box<Lost>>),
     /// The attempt of this number waits without a slot.
@@ -36,6 +39,16 @@ pub(crate) enum Mail {
     Describe(oneshot::Sender<Described>),
     /// The run is not this node's any more: drop it without a word.
     Vanish,
+}
+
+/// What a record that is durable says beside the result.
+pub(crate) struct Recorded {
+    pub(crate) started_at: Time,
+    pub(crate) ended_at: Time,
+    /// The result, as the store keeps it.
+    pub(crate) kept: Bytes,
+    /// How many elements the result has, where a `for_each` hands them out.
+    pub(crate) items: Option<u32>,
 }
 
 /// Where the tasks of a run stand, and how far those that execute say they have come.

@@ -26,6 +26,7 @@ async fn a_run_that_is_told_to_start_and_to_stop_in_one_breath_ends() {
         claim: ClaimId::first(run),
         holder: node.id().expect("it has joined"),
         generation: 1,
+        epoch: 0,
         queue: "default".into(),
         key: None,
         input: Slot::from_bytes(Bytes::from_static(b"null")),

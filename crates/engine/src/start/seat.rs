@@ -76,6 +76,7 @@ impl Seat {
             claim: self.claim,
             holder: self.holder,
             generation: 1,
+            epoch: 0,
             queue: new.queue,
             key: new.key,
             input: new.input,

@@ -23,6 +23,8 @@ fn run(workflow: impl Into<AnyWorkflow>, task: &str, call: Call) -> Result<Done,
             let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime starts");
             runtime.block_on(body(call))
         }
+        #[allow(unreachable_patterns, reason = "without a store there are no transactions")]
+        _ => panic!("a body with a transaction needs an engine"),
     }
 }
 

@@ -263,6 +263,10 @@ impl Store for Faulty {
         self.call(Asked::Read, |store| store.nodes(), |_| {})
     }
 
+    fn itself(&self) -> Option<&dyn std::any::Any> {
+        self.inner.itself()
+    }
+
     fn hints(&self) -> broadcast::Receiver<Hint> {
         self.deaf.as_ref().map_or_else(|| self.inner.hints(), broadcast::Sender::subscribe)
     }

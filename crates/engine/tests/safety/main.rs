@@ -8,7 +8,11 @@
 mod child;
 mod crash_sweep;
 mod disk_full;
+mod entries;
 mod eventually;
+#[cfg(feature = "postgres")]
+mod exactly_once;
+mod exactly_once_in_a_file;
 mod faulty;
 mod fencing;
 mod frozen_writer;
@@ -18,6 +22,9 @@ mod journal;
 mod ledger;
 mod poison;
 mod program;
+#[cfg(feature = "postgres")]
+#[path = "../transactions/proxy.rs"]
+mod proxy;
 mod role;
 mod room;
 mod stage;

@@ -17,6 +17,7 @@ use windlass_store::{Act, Query, Store, Unit};
 
 use crate::{
     child::{GO_ON, MARK, kill_me, leave_trap, wait_in_trap},
+    entries,
     faulty::{Asked, Fault, Faulty},
     graph, journal,
     ledger::{JOINED, Ledger},
@@ -55,13 +56,15 @@ fn program() {
             Part::Sweep { kill } => sweep(&role, &room, ledger, kill).await,
             Part::Serve => serve(&role, &room, ledger).await,
             Part::Poison => poison(&role, &room, ledger).await,
+            Part::Enter => entries::serve(&role, &room, orders()).await,
+            Part::EnterAll { kill } => entries::enter_all(&role, &room, kill).await,
         }
     });
     // The harness has nothing to add.
     std::process::exit(0);
 }
 
-fn say(word: &str) {
+pub fn say(word: &str) {
     println!("{MARK}{word}");
 }
 

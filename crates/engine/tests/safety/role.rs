@@ -33,6 +33,14 @@ pub enum Part {
     Serve,
     /// The same, with a task that kills the process.
     Poison,
+    /// Runs tasks that make entries in a table of the database, each in a transaction with its record, and does what it
+    /// is told line by line.
+    Enter,
+    /// Starts three runs of such tasks under keys, and sees them to their ends.
+    EnterAll {
+        /// When to kill itself.
+        kill: Option<Boundary>,
+    },
 }
 
 /// A side of a commit, counted since the process opened the database.

@@ -36,6 +36,11 @@ impl Room {
         room
     }
 
+    /// From now on the database is reached so.
+    pub fn set_url(&self, url: &str) {
+        std::fs::write(self.file(URL), url).expect("the URL is written");
+    }
+
     /// The room that another process made.
     pub fn at(directory: &Path) -> Self {
         Self { directory: directory.to_owned(), _owned: None }

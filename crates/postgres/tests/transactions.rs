@@ -1,0 +1,199 @@
+//! Transactions that take the record of a step along: whoever takes the run over comes before or after, never between.
+
+mod common;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use common::{cluster, connect};
+use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
+use windlass_postgres::{Isolation, Postgres, PostgresOptions};
+use windlass_store::{
+    Act, Along, Claim, Death, DefinitionId, DefinitionRow, Fate, NewEnd, NewNode, NewRun, Owner, StepRow,
+    Store, StoreError, Unit, Written,
+};
+
+const ALL: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable];
+
+/// A schema with a run that a node holds, and a table of the application's.
+struct World {
+    store: Postgres,
+    schema: String,
+    app: tokio_postgres::Client,
+    definition: DefinitionId,
+    holder: NodeId,
+    other: NodeId,
+    run: RunId,
+    claim: ClaimId,
+}
+
+impl World {
+    async fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let schema = format!("along_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let store = PostgresOptions::new().schema(&schema).open(cluster().url()).await.unwrap();
+        let app = connect(cluster().url()).await;
+        app.batch_execute(&format!("CREATE TABLE {schema}.entry (step text)")).await.unwrap();
+        let row = DefinitionRow { workflow: "pay".into(), version: "1".into(), body: Bytes::new() };
+        let definition = store.define(row).await.unwrap();
+        let (holder, other, run) = (NodeId::new(), NodeId::new(), RunId::new());
+        let claim = ClaimId::first(run);
+        for id in [holder, other] {
+            let stale_after = if id == holder { Duration::ZERO } else { Duration::from_secs(60) };
+            let new = NewNode { id, name: None, version: String::new(), queues: Vec::new(), stale_after };
+            store.join(new).await.unwrap();
+        }
+        let world = Self { store, schema, app, definition, holder, other, run, claim };
+        let start = Act::Start(Box::new(NewRun {
+            workflow: "pay".into(),
+            queue: "default".into(),
+            priority: 5,
+            delay: None,
+            timeout: None,
+            input: Bytes::new(),
+            context: None,
+            key: None,
+            tags: Vec::new(),
+            forked_from: None,
+            trace: None,
+            steps: Vec::new(),
+            owner: Some(Owner { claim, definition }),
+        }));
+        let written = world.commit(start).await;
+        assert!(matches!(written, Ok(Written::Started { owned: true, .. })), "{written:?}");
+        world
+    }
+
+    async fn commit(&self, act: Act) -> Result<Written, windlass_store::Refusal> {
+        let batch = Arc::new(vec![Unit { run: self.run, act }]);
+        self.store.commit(Some(self.holder), batch).await.unwrap().remove(0)
+    }
+
+    async fn begin(&self, isolation: Isolation) -> windlass_postgres::Transaction {
+        let transaction = self.store.begin(isolation).await.unwrap();
+        let entry = format!("INSERT INTO {}.entry VALUES ('charge')", self.schema);
+        transaction.execute(&entry, &[]).await.unwrap();
+        transaction
+    }
+
+    fn along(&self) -> Along {
+        let step = StepRow {
+            generation: 1,
+            name: "charge".into(),
+            attempt: 1,
+            epoch: 0,
+            kind: StepKind::Completed,
+            started_at: Time(1),
+            ended_at: Time(2),
+            output: Some(Bytes::from_static(b"1")),
+            detail: None,
+        };
+        Along { node: self.holder, run: self.run, claim: self.claim, step }
+    }
+
+    async fn declare_dead(&self) {
+        assert!(self.store.declare_dead(self.other, self.holder, Death::Stale).await.unwrap());
+    }
+
+    async fn take_over(&self) {
+        assert_eq!(self.store.sweep(self.other, 10).await.unwrap().released, 1);
+        let claim = Claim {
+            node: self.other,
+            claim: ClaimId::first(RunId::new()),
+            room: 10,
+            queues: vec![("default".into(), 10)],
+            workflows: vec![("pay".into(), self.definition)],
+            bytes: usize::MAX,
+            free_own: false,
+        };
+        assert_eq!(self.store.claim(claim).await.unwrap().runs.len(), 1);
+    }
+
+    /// Entries of the application, and records of the run.
+    async fn written(&self) -> (i64, usize) {
+        let sql = format!("SELECT count(*) FROM {}.entry", self.schema);
+        let entries = self.app.query_one(&sql, &[]).await.unwrap().get(0);
+        (entries, self.store.load(self.run).await.unwrap().unwrap().steps.len())
+    }
+}
+
+#[tokio::test]
+async fn the_record_and_the_writes_are_there_together_and_once() {
+    for isolation in ALL {
+        let world = World::new().await;
+        let transaction = world.begin(isolation).await;
+        assert_eq!(transaction.settle(world.along()).await.unwrap(), Fate::Committed);
+        assert_eq!(world.written().await, (1, 1));
+        assert_eq!(world.store.fate(world.along()).await.unwrap(), Fate::Committed);
+        // The same again is refused whole.
+        let again = world.begin(isolation).await.settle(world.along()).await.unwrap();
+        assert_eq!(again, Fate::NotYours);
+        assert_eq!(world.written().await, (1, 1));
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_is_declared_dead_meanwhile_commits_nothing_whatever_its_transaction_sees() {
+    for isolation in ALL {
+        let world = World::new().await;
+        let transaction = world.begin(isolation).await;
+        world.declare_dead().await;
+        let fate = transaction.settle(world.along()).await;
+        assert!(matches!(fate, Err(StoreError::Fenced)), "{isolation:?}: {fate:?}");
+        assert_eq!(world.written().await, (0, 0));
+        assert!(matches!(world.store.fate(world.along()).await, Err(StoreError::Fenced)));
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_was_taken_over_meanwhile_is_not_written_to() {
+    for isolation in ALL {
+        let world = World::new().await;
+        let transaction = world.begin(isolation).await;
+        world.declare_dead().await;
+        world.take_over().await;
+        let fate = transaction.settle(world.along()).await;
+        let is_refused = matches!(fate, Err(StoreError::Fenced) | Ok(Fate::Again(_)));
+        assert!(is_refused, "{isolation:?}: {fate:?}");
+        assert_eq!(world.written().await, (0, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_its_own_node_gave_up_or_ended_is_not_written_to() {
+    for isolation in ALL {
+        for gives_up in [true, false] {
+            let world = World::new().await;
+            let transaction = world.begin(isolation).await;
+            let end = NewEnd { state: RunState::Cancelled, output: None, failure: None };
+            let act = match gives_up {
+                true => Act::Release { claim: world.claim },
+                false => Act::End { claim: world.claim, steps: Vec::new(), end },
+            };
+            world.commit(act).await.unwrap();
+            let fate = transaction.settle(world.along()).await.unwrap();
+            match (isolation, gives_up) {
+                (Isolation::ReadCommitted, _) => assert_eq!(fate, Fate::NotYours),
+                (_, true) => assert!(matches!(fate, Fate::Again(_)), "{fate:?}"),
+                // The end is a row that the transaction cannot see: it comes before the end.
+                (_, false) => assert_eq!(fate, Fate::Committed),
+            }
+            let expected = if fate == Fate::Committed { (1, 1) } else { (0, 0) };
+            assert_eq!(world.written().await, expected, "{isolation:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_commit_that_never_came_is_known_not_to_have_come() {
+    let world = World::new().await;
+    drop(world.begin(Isolation::ReadCommitted).await);
+    assert!(matches!(world.store.fate(world.along()).await.unwrap(), Fate::Again(_)));
+    assert_eq!(world.written().await, (0, 0));
+}
