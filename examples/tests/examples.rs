@@ -119,6 +119,13 @@ fn several_processes_share_the_work() {
 }
 
 #[test]
+fn process_pool_hands_tasks_to_processes_of_their_own() {
+    let lines =
+        "12 pictures, none of them rendered here: true\nrendered again, because their process died: [7]\n";
+    assert_eq!(run("process_pool"), lines);
+}
+
+#[test]
 fn from_data_builds_a_graph_and_names_every_problem() {
     let text = run("from_data");
     assert!(text.starts_with("flowchart TD\n"), "{text}");

@@ -33,6 +33,9 @@ pub struct Definition {
     /// The longest that a run may take, unless its start says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
+    /// Whether its tasks are executed by any node, and not only by the one that holds the run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spread: bool,
 }
 
 /// One task of a graph.
@@ -65,7 +68,7 @@ pub struct Task {
     /// Whether its failure leaves the run's verdict alone.
     #[serde(default)]
     pub allow_failure: bool,
-    /// The queue whose slots its attempts take; `None` is the run's queue.
+    /// The queue that its attempts wait in, for any node that serves it; `None` is the run's queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Arc<str>>,
     /// A fingerprint of its code, where the author's tokens were seen.

@@ -41,6 +41,8 @@ pub struct Draft {
     pub durability: Durability,
     /// The longest that a run may take. Default: for ever.
     pub timeout: Option<Duration>,
+    /// Whether its tasks are executed by any node. Default: by the one that holds the run.
+    pub spread: bool,
 }
 
 /// Which task's result is the run's.
@@ -82,7 +84,7 @@ pub struct TaskDraft {
     pub merge: Merge,
     /// Whether its failure leaves the run's verdict alone. Default: no.
     pub allow_failure: bool,
-    /// The queue whose slots its attempts take. Default: the run's.
+    /// The queue that its attempts wait in, for any node that serves it. Default: they are executed where the run is.
     pub queue: Option<String>,
     /// A fingerprint of its code. Default: none.
     pub code: Option<String>,
@@ -101,6 +103,7 @@ impl Draft {
             on_failure: OnFailure::default(),
             durability: Durability::default(),
             timeout: None,
+            spread: false,
         }
     }
 
@@ -153,6 +156,7 @@ impl Draft {
             on_failure: self.on_failure,
             durability: self.durability,
             timeout: self.timeout,
+            spread: self.spread,
         };
         definition.version = self.version.unwrap_or_else(|| definition.fingerprint()).into();
         Ok(definition)

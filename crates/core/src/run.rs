@@ -5,6 +5,7 @@
 //! gate until every record asked for before it is safe. So the last outcome and the run's end travel in one
 //! commit, and a dependent never runs ahead of its upstream's result.
 
+mod away;
 mod close;
 mod command;
 mod fan;
@@ -54,6 +55,14 @@ pub struct Run {
     alive: usize,
     /// Attempts among them that wait without a slot.
     deferred: usize,
+    /// Attempts among them that are published.
+    away: usize,
+    /// For each task, whether its attempts are published.
+    spread: Arc<[bool]>,
+    /// Attempts that were published before the run was taken up, and have not been asked for yet.
+    published: BTreeSet<(LaneId, u32)>,
+    /// When published attempts are taken back, if they are still out.
+    recalls: BinaryHeap<Reverse<(Time, LaneId, u32)>>,
     /// Tasks whose dependencies have all ended, to be considered.
     considered: SmallVec<[TaskIx; 4]>,
     /// Lanes that may start.
@@ -152,13 +161,14 @@ impl Run {
     #[must_use]
     pub fn next_tick(&self) -> Option<Time> {
         let backoff = self.backoffs.peek().map(|Reverse((at, _))| *at).filter(|_| !self.is_held());
-        earliest(backoff, self.deadline().filter(|_| self.closing.is_none()))
+        let recall = self.recalls.peek().map(|Reverse((at, ..))| *at);
+        earliest(earliest(backoff, recall), self.deadline()).filter(|_| self.closing.is_none())
     }
 
     /// What the run does when nothing of it executes.
     #[must_use]
     pub fn rest(&self) -> Rest {
-        if self.ended || self.closing.is_some() || self.alive > self.deferred {
+        if self.ended || self.closing.is_some() || self.alive > self.deferred + self.away {
             return Rest::Busy;
         }
         if self.halted {
@@ -208,6 +218,13 @@ impl Run {
             let unfinished = self.unfinished();
             self.close(Verdict::TimedOut { after: self.timeout.unwrap_or_default(), unfinished });
         }
+        while let Some(Reverse((at, lane, number))) = self.recalls.peek().copied() {
+            if at > now {
+                break;
+            }
+            self.recalls.pop();
+            self.recall(lane, number);
+        }
         while let Some(Reverse((at, lane))) = self.backoffs.peek().copied() {
             if at > now || self.is_held() {
                 break;
@@ -238,13 +255,15 @@ impl Run {
         }
         let strict = self.definition().durability == Durability::Strict;
         for lane in std::mem::take(&mut self.ready) {
-            if self.suspects.remove(&lane) {
+            // What is published counts its own deaths.
+            let is_spread = self.is_spread(lane.task);
+            if !is_spread && self.suspects.remove(&lane) {
                 self.isolating.insert(lane);
                 self.commands.push(Command::Isolate(lane));
                 continue;
             }
             let mut after = if strict { self.asked } else { 0 };
-            if self.epoch > 0 {
+            if self.epoch > 0 && !is_spread {
                 let attempt = self.lane(lane).spent + 1;
                 self.record(lane, StepKind::Started, attempt, now, now, Detail::default());
                 after = self.asked;
@@ -263,10 +282,15 @@ impl Run {
     fn start(&mut self, lane: LaneId) {
         let deadline = self.task_deadline(lane.task);
         let entry = self.lane_mut(lane);
-        entry.phase = Phase::Running;
         let number = entry.spent + 1;
+        let attempt = Attempt { lane, number, deadline };
+        if self.is_spread(lane.task) {
+            self.send_away(lane);
+            return self.commands.push(Command::Publish(attempt));
+        }
+        self.lane_mut(lane).phase = Phase::Running;
         self.alive += 1;
-        self.commands.push(Command::Start(Attempt { lane, number, deadline }));
+        self.commands.push(Command::Start(attempt));
     }
 
     fn task_deadline(&self, task: TaskIx) -> Option<Time> {
@@ -335,6 +359,9 @@ impl Run {
 
     /// Lets a lane have its next attempt, now or when its backoff is over.
     fn queue(&mut self, lane: LaneId) {
+        if !self.published.is_empty() && self.published.remove(&(lane, self.lane(lane).spent + 1)) {
+            return self.send_away(lane);
+        }
         match self.lane(lane).phase {
             Phase::Backoff(at) => self.backoffs.push(Reverse((at, lane))),
             _ => self.wake(lane),
@@ -388,7 +415,9 @@ impl Run {
         self.commands.push(Command::Record { lane, step });
     }
 
-    fn step_name(&self, lane: LaneId) -> Arc<str> {
+    /// The name under which a lane is recorded.
+    #[must_use]
+    pub fn step_name(&self, lane: LaneId) -> Arc<str> {
         let name = &self.definition().task(lane.task).name;
         match lane.item {
             None => Arc::clone(name),

@@ -107,6 +107,10 @@ impl Definition {
             Durability::Pipelined => "pipelined",
         });
         hash.option(self.timeout, Fingerprint::duration);
+        // Only where it is so: what was recorded before there was such a thing keeps its version.
+        if self.spread {
+            hash.add("spread");
+        }
         hash.finish()
     }
 
@@ -277,7 +281,7 @@ mod tests {
     fn everything_else_counts() {
         type Edit = fn(&mut Definition);
         let second = Duration::from_secs(1);
-        let edits: [(&str, Edit); 24] = [
+        let edits: [(&str, Edit); 25] = [
             ("name", |d| d.tasks[0].name = "other".into()),
             ("dependencies", |d| d.tasks[3].dependencies.push(crate::TaskIx(0))),
             ("order of dependencies", |d| d.tasks[3].dependencies = vec![crate::TaskIx(0)]),
@@ -302,6 +306,7 @@ mod tests {
             ("on failure", |d| d.on_failure = OnFailure::FinishOthers),
             ("durability", |d| d.durability = Durability::Strict),
             ("run timeout", |d| d.timeout = None),
+            ("spread", |d| d.spread = true),
         ];
         let mut seen = std::collections::HashMap::from([(rich().fingerprint(), "nothing")]);
         for (what, edit) in edits {

@@ -1,5 +1,6 @@
 //! Executing one attempt of one task.
 
+mod host;
 mod limits;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -17,6 +18,7 @@ use std::{
 };
 
 use bytes::Bytes;
+pub(crate) use host::Host;
 pub(crate) use limits::Limits;
 use limits::within;
 use tokio::{
@@ -27,12 +29,14 @@ use tokio::{
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::{Instrument, Span};
 use windlass_core::{Failure, LaneId, Time};
-use windlass_store::{Act, Unit};
+use windlass_store::{Act, Unit, Written};
 
 use crate::{
     Body, BoxFuture, Call, Code, Cx, Done,
     committer::{Lost, Reply},
     cx::Pulse,
+    guest::Guest,
+    node::Node,
     run_loop::{Mail, Recorded, RunCell},
     slots::Seat,
     watchdog::Watched,
@@ -40,7 +44,7 @@ use crate::{
 
 /// How an attempt speaks with its run.
 pub(crate) struct Link {
-    pub(crate) cell: Arc<RunCell>,
+    pub(crate) host: Host,
     pub(crate) lane: LaneId,
     pub(crate) seat: Seat,
 }
@@ -48,7 +52,7 @@ pub(crate) struct Link {
 impl Link {
     /// Refuses what does not go together with a transaction.
     fn refuse_in_transaction(&self, what: &str, why: &str) -> Result<(), Failure> {
-        match self.cell.code(self.lane.task).run.transaction() {
+        match self.host.subject().code(self.lane.task).run.transaction() {
             None => Ok(()),
             Some(_) => Err(Failure::permanent(format!("`{what}` is not for a task with a `tx`: {why}"))),
         }
@@ -60,14 +64,21 @@ impl Link {
             "cx.save",
             "the value would be kept even if the transaction is rolled back; write it to a table of your own",
         )?;
-        let (subject, hub) = (&self.cell.subject, &self.cell.node.hub);
+        let (subject, hub) = (self.host.subject(), &self.host.node().hub);
         let value = hub.keep(format_args!("what `{step}` saves"), json).map_err(Failure::from)?;
         let (sender, fate) = oneshot::channel();
-        let act = Act::Save { claim: subject.claim, step, value };
+        let claim = subject.claim;
+        let act = match &self.host {
+            Host::Home(_) => Act::Save { claim, step, value },
+            Host::Away(guest) => Act::SaveSpread { claim, task: guest.key().clone(), value },
+        };
         // An attempt that was dropped meanwhile does not want to know.
         let reply = Reply::Then(Box::new(move |fate, _| drop(sender.send(fate))));
         hub.committer.submit(subject.holder, Unit { run: subject.run, act }, reply);
         match fate.await {
+            Ok(Ok(Written::TooLate)) => {
+                Err(Failure::new("the value was not saved: the attempt was withdrawn"))
+            }
             Ok(Ok(_)) => Ok(()),
             Ok(Err(Lost::Refused(why))) => Err(Failure::new(format!("the value was not saved: {why}"))),
             Ok(Err(Lost::Failed(why))) => Err(Failure::new(format!("the value was not saved: {why}"))),
@@ -83,23 +94,27 @@ impl Link {
             "cx.defer_until",
             "the transaction would be open while it waits; wait in a task of its own",
         )?;
-        let cell = &self.cell;
-        cell.tell(Mail::Deferred(self.lane, attempt, cell.node.hub.clock.now() + every));
+        let slots = self.host.slots();
+        if let Host::Home(cell) = &self.host {
+            cell.tell(Mail::Deferred(self.lane, attempt, cell.node.hub.clock.now() + every));
+        }
         pulse
             .pause(async {
-                self.seat.vacate(&cell.slots);
+                self.seat.vacate(slots);
                 sleep(every).await;
-                self.seat.take(&cell.slots).await;
+                self.seat.take(slots).await;
             })
             .await;
-        cell.tell(Mail::Undeferred(self.lane, attempt));
+        if let Host::Home(cell) = &self.host {
+            cell.tell(Mail::Undeferred(self.lane, attempt));
+        }
         Ok(())
     }
 }
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.seat.vacate(&self.cell.slots);
+        self.seat.vacate(self.host.slots());
     }
 }
 
@@ -125,27 +140,24 @@ pub(crate) struct Over {
 /// a task of its own for its next attempts.
 pub(crate) fn begin(cell: &Arc<RunCell>, lane: LaneId, cx: &Cx, call: Call, now: Instant) -> Begun {
     let registered = &cell.subject.registered;
-    let span = tracing::info_span!(
-        parent: None, "windlass.attempt",
-        run = %cell.subject.run, workflow = %registered.plan.definition.name, task = %cell.task(lane.task).name,
-        item = lane.item, attempt = cx.attempt(),
-    );
-    let mut job = Job::new(cell, lane, cx, now);
+    let host = Host::Home(Arc::clone(cell));
+    let span = span(&host, lane, cx);
+    let mut job = Job::new(host, lane, cx, now);
     let body = match &cell.code(lane.task).run {
         Code::Async(body) => body,
         Code::Blocking(body) => {
-            return spawn(cell, job.block(Arc::clone(body), call), span);
+            return spawn(&cell.node, job.block(Arc::clone(body), call), span);
         }
         #[cfg(feature = "postgres")]
         Code::Postgres(isolation, body) => {
-            return spawn(cell, job.transact(*isolation, Arc::clone(body), call), span);
+            return spawn(&cell.node, job.transact(*isolation, Arc::clone(body), call), span);
         }
         #[cfg(feature = "sqlite")]
-        Code::Sqlite(body) => return spawn(cell, job.write(Arc::clone(body), call), span),
+        Code::Sqlite(body) => return spawn(&cell.node, job.write(Arc::clone(body), call), span),
     };
     let meter = registered.meters.task(lane.task);
     if meter.is_slow() || !job.has_slot() {
-        return spawn(cell, job.wait(Arc::clone(body), call), span);
+        return spawn(&cell.node, job.wait(Arc::clone(body), call), span);
     }
     if !meter.is_quick() {
         cell.node.make_way();
@@ -162,19 +174,42 @@ pub(crate) fn begin(cell: &Arc<RunCell>, lane: LaneId, cx: &Cx, call: Call, now:
     let now = Instant::now();
     meter.note_first_poll(now - job.began);
     match first {
-        Ok(Err((body, held))) => spawn(cell, job.go_on(body, held), span),
+        Ok(Err((body, held))) => spawn(&cell.node, job.go_on(body, held), span),
         Ok(Ok(done)) => Begun::Over(job.over(Ok(done), now)),
         Err(failure) => Begun::Over(job.over(Err(failure), now)),
     }
 }
 
-fn spawn(cell: &RunCell, work: impl Future<Output = ()> + Send + 'static, span: Span) -> Begun {
-    Begun::Waiting(cell.node.user.spawn(work.instrument(span)))
+/// Begins a published attempt, in a task of its own.
+pub(crate) fn begin_away(guest: &Arc<Guest>, lane: LaneId, cx: &Cx, code: &Code, call: Call) {
+    let host = Host::Away(Arc::clone(guest));
+    let span = span(&host, lane, cx);
+    let job = Job::new(host, lane, cx, Instant::now());
+    let task = match code {
+        Code::Async(body) => guest.node.user.spawn(job.wait(Arc::clone(body), call).instrument(span)),
+        Code::Blocking(body) => guest.node.user.spawn(job.block(Arc::clone(body), call).instrument(span)),
+        #[cfg(any(feature = "postgres", feature = "sqlite"))]
+        _ => return job.report(Err(Failure::permanent("a task with a `tx` is executed where its run is"))),
+    };
+    guest.begun(cx.clone(), task.abort_handle(), matches!(code, Code::Blocking(_)));
+}
+
+fn span(host: &Host, lane: LaneId, cx: &Cx) -> Span {
+    let subject = host.subject();
+    tracing::info_span!(
+        parent: None, "windlass.attempt",
+        run = %subject.run, workflow = %subject.registered.plan.definition.name,
+        task = %subject.task(lane.task).name, item = lane.item, attempt = cx.attempt(),
+    )
+}
+
+fn spawn(node: &Node, work: impl Future<Output = ()> + Send + 'static, span: Span) -> Begun {
+    Begun::Waiting(node.user.spawn(work.instrument(span)))
 }
 
 /// One attempt. Dropped before it could say how it ended, it says that it was cut off.
 struct Job {
-    cell: Arc<RunCell>,
+    host: Host,
     lane: LaneId,
     cx: Cx,
     began: Instant,
@@ -184,8 +219,20 @@ struct Job {
 }
 
 impl Job {
-    fn new(cell: &Arc<RunCell>, lane: LaneId, cx: &Cx, now: Instant) -> Self {
-        Self { cell: Arc::clone(cell), lane, cx: cx.clone(), began: now, reported: false, committing: false }
+    fn new(host: Host, lane: LaneId, cx: &Cx, now: Instant) -> Self {
+        Self { host, lane, cx: cx.clone(), began: now, reported: false, committing: false }
+    }
+
+    /// The run of a task with a `tx`, which is never published: its record is written under its run's claim.
+    #[cfg_attr(
+        not(any(feature = "postgres", feature = "sqlite")),
+        allow(dead_code, reason = "without a database there are no transactions")
+    )]
+    fn home(&self) -> &Arc<RunCell> {
+        match &self.host {
+            Host::Home(cell) => cell,
+            Host::Away(_) => unreachable!("a task with a `tx` is not published"),
+        }
     }
 
     fn seat(&self) -> Option<&Seat> {
@@ -194,13 +241,13 @@ impl Job {
 
     /// Takes a slot if one is free.
     fn has_slot(&self) -> bool {
-        self.seat().is_none_or(|seat| seat.try_take(&self.cell.slots))
+        self.seat().is_none_or(|seat| seat.try_take(self.host.slots()))
     }
 
     /// The time has begun to count.
     fn start(&mut self, now: Instant) -> Result<Held, Failure> {
         self.began = now;
-        let (node, cx) = (&self.cell.node, &self.cx);
+        let (node, cx) = (self.host.node(), &self.cx);
         cx.inner().pulse.start(self.began);
         let watched = node.watchdog.watch(cx, || self.started_at());
         let held = Held { cx: cx.clone(), _watched: watched, _busy: None };
@@ -211,7 +258,7 @@ impl Job {
     }
 
     fn started_at(&self) -> Time {
-        self.cell.node.hub.clock.at(self.began)
+        self.host.node().hub.clock.at(self.began)
     }
 
     /// Waits for a slot, and goes through the whole attempt.
@@ -230,8 +277,8 @@ impl Job {
             Ok(held) => held,
             Err(failure) => return self.report(Err(failure)),
         };
-        held._busy = Some(self.cell.node.blocking.token());
-        let work = self.cell.node.user.spawn_blocking(move || {
+        held._busy = Some(self.host.node().blocking.token());
+        let work = self.host.node().user.spawn_blocking(move || {
             let outcome = guard(|| body(call)).and_then(|outcome| outcome);
             // The slot and the watch are given back by the code itself, however late it ends.
             drop(held);
@@ -239,26 +286,26 @@ impl Job {
         });
         let closed = |_| Err(Failure::new("the blocking pool is shut down"));
         let work = async { work.await.unwrap_or_else(closed) };
-        let outcome = within(Box::pin(work), &self.cell.node, &self.cx).await;
+        let outcome = within(Box::pin(work), self.host.node(), &self.cx).await;
         self.report(outcome);
     }
 
     /// Waits for a slot within the task's deadline. `None` when nothing may begin any more.
     async fn take_slot(&mut self) -> Option<Result<Held, Failure>> {
-        let (cell, cx) = (&self.cell, self.cx.clone());
+        let (node, slots, cx) = (self.host.node(), self.host.slots(), self.cx.clone());
         let seat = &cx.inner().link()?.seat;
         let seated = async {
             tokio::select! {
                 biased;
                 () = cx.cancelled() => false,
                 () = cx.inner().call_off.wait() => false,
-                () = seat.take(&cell.slots) => true,
+                () = seat.take(slots) => true,
             }
         };
         let seated = match cx.inner().limits.deadline {
             None => seated.await,
             Some((at, after)) => {
-                let until = cell.node.hub.clock.instant(at);
+                let until = node.hub.clock.instant(at);
                 let Ok(seated) = tokio::time::timeout_at(until, seated).await else {
                     self.began = Instant::now();
                     return Some(Err(Failure::deadline_exceeded(after)));
@@ -273,7 +320,7 @@ impl Job {
             return None;
         }
         // It may have waited long for its slot.
-        if !cell.node.may_act(cell.subject.holder) {
+        if !node.may_act(self.host.subject().holder) {
             return None;
         }
         Some(self.start(Instant::now()))
@@ -281,15 +328,15 @@ impl Job {
 
     /// Goes on with a body that waits.
     async fn go_on(self, body: Guarded, held: Held) {
-        let outcome = within(body, &self.cell.node, &self.cx).await;
+        let outcome = within(body, self.host.node(), &self.cx).await;
         drop(held);
         self.report(outcome);
     }
 
     fn report(self, outcome: Result<Done, Failure>) {
-        let (cell, lane) = (Arc::clone(&self.cell), self.lane);
+        let (host, lane) = (self.host.clone(), self.lane);
         let Over { started_at, outcome, .. } = self.over(outcome, Instant::now());
-        cell.deliver(Mail::Ended { lane, started_at, outcome: Some(Box::new(outcome)) });
+        host.ended(lane, started_at, outcome);
     }
 
     /// Says that the attempt has completed, and that its record is durable.
@@ -298,7 +345,7 @@ impl Job {
         allow(dead_code, reason = "without a database there are no transactions")
     )]
     fn report_recorded(self, done: Done, record: Recorded) {
-        let (cell, lane) = (Arc::clone(&self.cell), self.lane);
+        let (cell, lane) = (Arc::clone(self.home()), self.lane);
         if let Ok(done) = self.over(Ok(done), Instant::now()).outcome {
             cell.deliver(Mail::Recorded { lane, done: Box::new(done), record });
         }
@@ -312,17 +359,18 @@ impl Job {
     fn lose(mut self, why: Lost) {
         self.reported = true;
         if matches!(why, Lost::Fenced) {
-            self.cell.node.hub.identity.lose(Some(self.cell.subject.holder));
+            self.host.node().hub.identity.lose(Some(self.host.subject().holder));
         }
-        self.cell.tell(Mail::Committed(0, Err(Box::new(why))));
+        self.home().tell(Mail::Committed(0, Err(Box::new(why))));
     }
 
     /// Measures and judges how the attempt ended.
     fn over(mut self, outcome: Result<Done, Failure>, ended: Instant) -> Over {
         self.reported = true;
-        let predicate = self.cell.code(self.lane.task).predicate.as_deref();
+        let subject = self.host.subject();
+        let predicate = subject.code(self.lane.task).predicate.as_deref();
         let outcome = outcome.map_err(|failure| judge(failure, predicate));
-        let meter = self.cell.subject.registered.meters.task(self.lane.task);
+        let meter = subject.registered.meters.task(self.lane.task);
         meter.attempt_ended(outcome.is_ok(), ended - self.began);
         Over { started_at: self.started_at(), ended, outcome }
     }
@@ -333,13 +381,9 @@ impl Drop for Job {
         if self.reported {
             return;
         }
-        let (lane, started_at) = (self.lane, self.started_at());
-        self.cell.tell(match self.cx.is_cancelled() && !self.committing {
-            true => Mail::Ended { lane, started_at, outcome: None },
-            // Nobody asked for this: the lease is lost, or the runtime goes down. Nothing may begin again, nor be
-            // recorded in place of what may be recorded already.
-            false => Mail::Vanish,
-        });
+        // What may be recorded already must not be recorded otherwise.
+        let asked = self.cx.is_cancelled() && !self.committing;
+        self.host.cut(self.lane, self.started_at(), asked);
     }
 }
 
@@ -353,7 +397,7 @@ struct Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if let Some(link) = self.cx.inner().link() {
-            link.seat.vacate(&link.cell.slots);
+            link.seat.vacate(link.host.slots());
         }
     }
 }

@@ -17,8 +17,7 @@ use windlass_core::{Attempt, Failure, RunId};
 
 use crate::{
     Slot,
-    attempt::{Limits, Link},
-    run_loop::RunCell,
+    attempt::{Host, Limits, Link},
     slots::Seat,
 };
 
@@ -43,10 +42,10 @@ pub(crate) struct Inner {
 
 /// Where an attempt comes from.
 enum Origin {
-    /// A run that this node holds.
+    /// A run.
     Run(Link),
-    /// A direct call of a task's body, under an id and a name of its own.
-    Nobody(RunId, Arc<str>),
+    /// A direct call of a task's body, for a run that is somewhere else or nowhere.
+    Nobody { run: RunId, task: Arc<str>, item: Option<usize> },
 }
 
 impl Inner {
@@ -54,22 +53,21 @@ impl Inner {
     pub(crate) fn link(&self) -> Option<&Link> {
         match &self.origin {
             Origin::Run(link) => Some(link),
-            Origin::Nobody(..) => None,
+            Origin::Nobody { .. } => None,
         }
     }
 }
 
 impl Cx {
     /// What an attempt of this run knows.
-    pub(crate) fn of(cell: &Arc<RunCell>, attempt: Attempt, now: Instant) -> Self {
-        let task = cell.task(attempt.lane.task);
+    pub(crate) fn of(host: Host, attempt: Attempt, now: Instant) -> Self {
+        let task = host.subject().task(attempt.lane.task);
         let limits = Limits {
             timeout: task.timeout,
             beat_timeout: task.beat_timeout,
             deadline: attempt.deadline.zip(task.deadline),
         };
-        let seat = Seat::new(task.queue.as_ref().map(|queue| cell.node.slots.of(queue)));
-        let link = Link { cell: Arc::clone(cell), lane: attempt.lane, seat };
+        let link = Link { host, lane: attempt.lane, seat: Seat::default() };
         Self::new(Origin::Run(link), attempt.number, limits, now)
     }
 
@@ -83,7 +81,13 @@ impl Cx {
     #[doc(hidden)]
     #[must_use]
     pub fn detached(task: &str) -> Self {
-        Self::new(Origin::Nobody(RunId::new(), task.into()), 1, Limits::default(), Instant::now())
+        Self::elsewhere(RunId::new(), task, None, 1)
+    }
+
+    /// What an attempt knows that is executed far from its run.
+    pub(crate) fn elsewhere(run: RunId, task: &str, item: Option<usize>, attempt: u32) -> Self {
+        let origin = Origin::Nobody { run, task: task.into(), item };
+        Self::new(origin, attempt, Limits::default(), Instant::now())
     }
 
     pub(crate) fn inner(&self) -> &Inner {
@@ -94,15 +98,15 @@ impl Cx {
     #[must_use]
     pub fn run_id(&self) -> RunId {
         match &self.inner.origin {
-            Origin::Run(link) => link.cell.subject.run,
-            Origin::Nobody(run, _) => *run,
+            Origin::Run(link) => link.host.subject().run,
+            Origin::Nobody { run, .. } => *run,
         }
     }
 
     /// The workflow's name.
     #[must_use]
     pub fn workflow(&self) -> &str {
-        self.inner.link().map_or("detached", |link| &link.cell.subject.registered.plan.definition.name)
+        self.inner.link().map_or("detached", |link| &link.host.subject().registered.plan.definition.name)
     }
 
     /// The task's name.
@@ -114,7 +118,10 @@ impl Cx {
     /// The element's place, in a `for_each`.
     #[must_use]
     pub fn item(&self) -> Option<usize> {
-        self.inner.link()?.lane.item.map(|item| item as usize)
+        match &self.inner.origin {
+            Origin::Run(link) => link.lane.item.map(|item| item as usize),
+            Origin::Nobody { item, .. } => *item,
+        }
     }
 
     /// Which attempt this is, counted from 1. An attempt that its process did not survive is repeated
@@ -127,7 +134,7 @@ impl Cx {
     /// How many times the run was opened: 1, and one more for each retry by a person.
     #[must_use]
     pub fn generation(&self) -> u32 {
-        self.inner.link().map_or(1, |link| link.cell.subject.generation)
+        self.inner.link().map_or(1, |link| link.host.subject().generation)
     }
 
     /// A key for talking to systems that can tell a repeat from a new request. It is the same for every
@@ -146,8 +153,8 @@ impl Cx {
 
     fn name(&self) -> &Arc<str> {
         match &self.inner.origin {
-            Origin::Run(link) => &link.cell.task(link.lane.task).name,
-            Origin::Nobody(_, task) => task,
+            Origin::Run(link) => &link.host.subject().task(link.lane.task).name,
+            Origin::Nobody { task, .. } => task,
         }
     }
 

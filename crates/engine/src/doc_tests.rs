@@ -23,6 +23,8 @@ struct Tenants;
 #[cfg(feature = "postgres")]
 #[doc = include_str!("../../../docs/transactions.md")]
 struct Transactions;
+#[doc = include_str!("../../../docs/spread.md")]
+struct Spread;
 
 #[cfg(feature = "testing")]
 #[doc = include_str!("../../../docs/testing.md")]

@@ -10,11 +10,11 @@ use std::{
 };
 
 use tokio::time::{Instant, timeout, timeout_at};
-use windlass_core::Plan;
+use windlass_core::{Plan, TaskIx};
 use windlass_store::{DefinitionRow, Store};
 
 use crate::{
-    AnyWorkflow, Client, Codec, Compressed, Error, Overdue, Resources,
+    AnyWorkflow, Client, Codec, Compressed, Error, Executor, Overdue, Resources,
     authoring::transaction,
     backroom::Backroom,
     claimer::Claimer,
@@ -24,6 +24,8 @@ use crate::{
     metric::Meters,
     node::{Node, Registered, Saboteur},
     options::{DEFAULT_QUEUE, Options},
+    outpost::Outpost,
+    routes::{self, Routes, Rule},
     run_loop::Mail,
     settings,
     watcher::Watcher,
@@ -94,9 +96,11 @@ impl Engine {
         let grace = if node.stopping.is_cancelled() { Duration::ZERO } else { grace };
         node.stopping.cancel();
         node.tell_all(|| Mail::Halt);
+        node.guests.all().iter().for_each(|guest| guest.call_off());
         let soft = Instant::now() + grace;
         if timeout_at(soft, self.idle()).await.is_err() {
             node.tell_all(|| Mail::GiveUp);
+            node.guests.give_up();
         }
         let idle = timeout(HANDOVER, self.idle()).await.is_ok();
         let left = self.leave(HANDOVER).await;
@@ -113,13 +117,13 @@ impl Engine {
         }
     }
 
-    /// Waits until no run is held, no blocking code executes, and everything is written.
+    /// Waits until no run is held, nothing is executed for others, no blocking code executes, and everything is written.
     async fn idle(&self) {
         loop {
             let released = self.node.released.notified();
             tokio::pin!(released);
             released.as_mut().enable();
-            let silent = self.node.held() == 0 && self.node.blocking.is_empty();
+            let silent = self.node.is_silent() && self.node.blocking.is_empty();
             if silent && self.client.hub().committer.is_idle() {
                 return;
             }
@@ -160,6 +164,7 @@ impl Engine {
             self.client.hub().identity.lose(Some(id));
         }
         self.node.tell_all(|| Mail::Vanish);
+        self.node.guests.all().iter().for_each(|guest| guest.vanish());
     }
 }
 
@@ -192,6 +197,10 @@ pub struct EngineBuilder {
     codec: Arc<dyn Codec>,
     payload_limit: usize,
     settings: Vec<settings::Check>,
+    /// The queues that are served and no others, if that was said.
+    served: Option<Vec<Arc<str>>>,
+    rules: Vec<Rule>,
+    executors: HashMap<Arc<str>, Arc<dyn Executor>>,
     #[cfg(feature = "testing")]
     lab: Option<(Arc<crate::testing::Shared>, windlass_store::Memory)>,
 }
@@ -206,6 +215,9 @@ impl EngineBuilder {
             codec: Arc::new(Compressed::default()),
             payload_limit: PAYLOAD_LIMIT,
             settings: Vec::new(),
+            served: None,
+            rules: Vec::new(),
+            executors: HashMap::new(),
             #[cfg(feature = "testing")]
             lab: None,
         }
@@ -251,6 +263,28 @@ impl EngineBuilder {
         self.set(|options| {
             options.queues.insert(name.into(), slots);
         })
+    }
+
+    /// Serves these queues: this node takes runs and published tasks that wait in them. Those that
+    /// [`queue`](Self::queue) or [`executor`](Self::executor) names are served besides. Default: `default`.
+    pub fn serve<Q: Into<Arc<str>>>(mut self, queues: impl IntoIterator<Item = Q>) -> Self {
+        self.served.get_or_insert_default().extend(queues.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sends tasks to a queue, for any node that serves it to execute, whatever their code says. `tasks` is compared
+    /// with `workflow.task`; `*` stands for any text, and `?` for one character. Of several rules that fit a task the
+    /// first counts. Give all engines the same rules: the one that holds the run decides.
+    pub fn route(mut self, tasks: impl Into<String>, queue: impl Into<Arc<str>>) -> Self {
+        self.rules.push(Rule { pattern: tasks.into(), queue: queue.into() });
+        self
+    }
+
+    /// Hands the tasks that this node takes from a queue to an [`Executor`], in place of their own code. The queue is
+    /// served, with as many slots as [`queue`](Self::queue) says.
+    pub fn executor(mut self, queue: impl Into<Arc<str>>, executor: impl Executor) -> Self {
+        self.executors.insert(queue.into(), Arc::new(executor));
+        self
     }
 
     /// The slots of queues that are not set otherwise. Default: 1,000.
@@ -338,7 +372,10 @@ impl EngineBuilder {
     /// When the engine was set up wrongly (every problem is listed), or the database cannot be used.
     pub async fn launch(mut self) -> Result<Engine, Error> {
         let slots = self.options.slots;
-        self.options.queues.entry(DEFAULT_QUEUE.into()).or_insert(slots);
+        let served = self.served.take().unwrap_or_else(|| vec![DEFAULT_QUEUE.into()]);
+        for queue in served.into_iter().chain(self.executors.keys().map(Arc::clone)) {
+            self.options.queues.entry(queue).or_insert(slots);
+        }
         let problems = self.problems();
         if !problems.is_empty() {
             return Err(Error::Launch { problems });
@@ -351,7 +388,8 @@ impl EngineBuilder {
         if !problems.is_empty() {
             return Err(Error::Launch { problems });
         }
-        let registry = register(&*store, &self.codec, self.workflows).await?;
+        let registry = register(&*store, &self.codec, self.workflows, &self.rules).await?;
+        let spreads = registry.values().any(|known| known.routes.any());
         let backroom = if self.options.virtual_time { Backroom::here() } else { Backroom::thread()? };
         let poll = self.options.poll;
         let hub = Hub::new(store, self.codec, self.payload_limit, poll, Identity::unjoined(), backroom);
@@ -363,7 +401,8 @@ impl EngineBuilder {
         #[cfg(not(feature = "testing"))]
         let saboteur: Option<Saboteur> = None;
         let resources = Arc::new(self.resources);
-        let node = Node::new(Arc::clone(&hub), self.options, registry, resources, saboteur);
+        let (options, executors) = (self.options, self.executors);
+        let node = Node::new(Arc::clone(&hub), options, registry, resources, executors, saboteur);
         let heart = Heart::start(Arc::clone(&node)).await?;
         let unblocked = Claimer::unblock(&node).await?;
         if unblocked > 0 {
@@ -371,6 +410,9 @@ impl EngineBuilder {
         }
         hub.backroom.spawn(heart.run());
         hub.backroom.spawn(Claimer::new(Arc::clone(&node)).run());
+        if spreads {
+            hub.backroom.spawn(Outpost::new(Arc::clone(&node)).run());
+        }
         hub.backroom.spawn(Watcher::new(Arc::clone(&hub), Some(Arc::clone(&node))).run());
         let engine = Engine { client: Client::new(hub, Some(Arc::clone(&node))), node };
         #[cfg(feature = "testing")]
@@ -394,6 +436,10 @@ impl EngineBuilder {
         for workflow in &self.workflows {
             problems.extend(self.resources.missing(workflow).into_iter().map(|missing| missing.to_string()));
         }
+        let definitions: Vec<_> = self.workflows.iter().map(|workflow| &**workflow.definition()).collect();
+        problems.extend(routes::idle(&self.rules, &definitions).into_iter().map(|rule| {
+            format!("the route `{}` to `{}` fits no task: write `workflow.task`", rule.pattern, rule.queue)
+        }));
         let settings = std::mem::take(&mut self.settings);
         problems
             .extend(settings.into_iter().filter_map(|check| check().err()).map(|error| error.to_string()));
@@ -406,6 +452,7 @@ async fn register(
     store: &dyn Store,
     codec: &Arc<dyn Codec>,
     workflows: Vec<AnyWorkflow>,
+    rules: &[Rule],
 ) -> Result<HashMap<Arc<str>, Arc<Registered>>, Error> {
     let mut registry = HashMap::new();
     for workflow in workflows {
@@ -416,9 +463,10 @@ async fn register(
         let body = codec.encode(json.into()).map_err(|error| encode(error.to_string()))?;
         let (name, version) = (Arc::clone(&definition.name), Arc::clone(&definition.version));
         let id = store.define(DefinitionRow { workflow: Arc::clone(&name), version, body }).await?;
-        let meters = Meters::new(&definition);
+        let has_transaction = |at: TaskIx| workflow.code()[at.get()].run.transaction().is_some();
+        let (meters, routes) = (Meters::new(&definition), Routes::new(&definition, rules, has_transaction));
         let plan = Arc::new(Plan::new(definition));
-        registry.insert(name, Arc::new(Registered { workflow, plan, definition: id, meters }));
+        registry.insert(name, Arc::new(Registered { workflow, plan, definition: id, routes, meters }));
     }
     Ok(registry)
 }

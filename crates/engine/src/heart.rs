@@ -179,8 +179,14 @@ impl Heart {
         self.next_beat = Instant::now() + self.node.options.heartbeat;
         self.note_view(beat.now);
         let Heartbeat { now, others, gone, inbox } = beat;
+        let own = self.node.options.queues.keys().map(Arc::clone);
+        self.node.guests.learn_served(&others, own);
         self.others = others;
         self.node.deliver(inbox);
+        if self.node.guests.len() > 0 {
+            // What was withdrawn is found out now at the latest.
+            self.node.guests.changed.notify_one();
+        }
         self.judge(id, now, &gone.into_iter().collect()).await
     }
 
@@ -239,6 +245,10 @@ impl Heart {
                 tracing::info!(runs = swept.released, "runs of dead nodes may be claimed");
                 self.node.claim.notify_one();
             }
+            if swept.tasks > 0 {
+                tracing::info!(tasks = swept.tasks, "published attempts of dead nodes may be claimed");
+                self.node.guests.changed.notify_one();
+            }
             if !swept.more {
                 return Ok(());
             }
@@ -249,6 +259,7 @@ impl Heart {
     async fn start_afresh(&mut self) {
         metric::fenced();
         self.node.tell_all(|| Mail::Vanish);
+        self.node.guests.all().iter().for_each(|guest| guest.vanish());
         self.wait_for_silence().await;
         self.node.forget_all();
         let mut pause = Duration::from_millis(50);
@@ -258,6 +269,7 @@ impl Heart {
                 Ok(()) => {
                     self.next_beat = Instant::now();
                     self.node.claim.notify_one();
+                    self.node.guests.changed.notify_one();
                     return;
                 }
                 Err(error) => tracing::warn!(%error, "the engine cannot join; trying again"),
@@ -321,9 +333,9 @@ impl Heart {
     async fn wait_for_silence(&self) {
         let node = &self.node;
         let silent = async {
-            while node.held() > 0 {
+            while !node.is_silent() {
                 let released = node.released.notified();
-                if node.held() == 0 {
+                if node.is_silent() {
                     break;
                 }
                 released.await;
@@ -333,6 +345,7 @@ impl Heart {
         if timeout(patience, silent).await.is_err() {
             tracing::error!(
                 runs = node.held(),
+                published = node.guests.len(),
                 "some attempts do not yield, and go on although the lease is lost"
             );
         }

@@ -48,6 +48,7 @@
 #[doc(hidden)]
 #[path = "macro_support.rs"]
 pub mod __macro;
+mod arguments;
 mod attempt;
 mod authoring;
 mod backroom;
@@ -63,6 +64,9 @@ mod doc_tests;
 mod drive;
 mod engine;
 mod error;
+mod executor;
+mod guest;
+mod guests;
 mod handle;
 mod heart;
 mod hub;
@@ -71,9 +75,12 @@ mod metric;
 mod node;
 mod options;
 mod order;
+mod outpost;
 mod outputs;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+mod report;
+mod routes;
 mod run_loop;
 mod runs;
 mod settings;
@@ -97,6 +104,7 @@ pub use codec::{Codec, CodecError, Compressed};
 pub use cx::{Condition, Cx};
 pub use engine::{Engine, EngineBuilder};
 pub use error::{Error, RunError};
+pub use executor::{Assignment, Executing, Executor};
 pub use handle::{Cancelled, Run};
 pub use jiff;
 pub use runs::{Bulk, Runs};
@@ -112,8 +120,6 @@ pub use windlass_core::{
 };
 #[cfg(feature = "macros")]
 pub use windlass_macros::{compose, task, test, workflow};
-#[cfg(feature = "postgres")]
-pub use windlass_postgres as postgres;
 #[cfg(feature = "sqlite")]
 pub use windlass_sqlite as sqlite;
 pub use windlass_store as store;

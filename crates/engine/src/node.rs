@@ -20,11 +20,13 @@ use windlass_core::{ClaimId, Failure, NodeId, Plan, RunId, Time};
 use windlass_store::{DefinitionId, InboxRow};
 
 use crate::{
-    AnyWorkflow, Cx, Resources,
+    AnyWorkflow, Cx, Executor, Resources,
     by_run::ByRun,
+    guests::Guests,
     hub::Hub,
     metric::{self, Meters},
     options::Options,
+    routes::Routes,
     run_loop::{Mail, RunCell},
     slots::Slots,
     watchdog::Watchdog,
@@ -35,6 +37,7 @@ pub(crate) struct Registered {
     pub(crate) workflow: AnyWorkflow,
     pub(crate) plan: Arc<Plan>,
     pub(crate) definition: DefinitionId,
+    pub(crate) routes: Routes,
     pub(crate) meters: Meters,
 }
 
@@ -48,6 +51,10 @@ pub(crate) struct Node {
     pub(crate) registry: HashMap<Arc<str>, Arc<Registered>>,
     pub(crate) resources: Arc<Resources>,
     pub(crate) slots: Slots,
+    /// What executes the tasks of some queues in place of their code.
+    pub(crate) executors: HashMap<Arc<str>, Arc<dyn Executor>>,
+    /// The published attempts that this node executes.
+    pub(crate) guests: Guests,
     /// Where user code runs.
     pub(crate) user: Handle,
     /// Whether that has several threads.
@@ -87,6 +94,7 @@ impl Node {
         options: Options,
         registry: HashMap<Arc<str>, Arc<Registered>>,
         resources: Arc<Resources>,
+        executors: HashMap<Arc<str>, Arc<dyn Executor>>,
         saboteur: Option<Saboteur>,
     ) -> Arc<Self> {
         let slots = Slots::new(&options.queues, options.slots);
@@ -96,6 +104,8 @@ impl Node {
             registry,
             resources,
             slots,
+            executors,
+            guests: Guests::default(),
             user: Handle::current(),
             is_shared: Handle::current().metrics().num_workers() > 1,
             watchdog: Watchdog::default(),
@@ -245,6 +255,16 @@ impl Node {
         }
     }
 
+    /// Whether this node holds a run.
+    pub(crate) fn holds(&self, run: RunId) -> bool {
+        self.runs.lock().contains_key(&run)
+    }
+
+    /// Whether nothing of the user's executes here, as far as that can be stopped.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.held() == 0 && self.guests.len() == 0
+    }
+
     fn cell(&self, run: RunId) -> Option<Arc<RunCell>> {
         self.runs.lock().get(&run).map(Arc::clone)
     }
@@ -253,6 +273,7 @@ impl Node {
     pub(crate) fn forget_all(&self) {
         let forgotten = self.runs.lock().drain().count();
         self.unreserve(forgotten);
+        self.guests.forget();
         self.released.notify_waiters();
     }
 

@@ -63,6 +63,9 @@ impl Options {
         if self.slots == 0 {
             problems.push("slots is zero: no task could ever run".to_owned());
         }
+        if self.queues.is_empty() {
+            problems.push("the engine serves no queue: name one, or use a client".to_owned());
+        }
         let empty = self.queues.iter().filter(|(_, slots)| **slots == 0);
         problems
             .extend(empty.map(|(queue, _)| format!("queue `{queue}` has no slots: leave it out instead")));

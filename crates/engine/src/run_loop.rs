@@ -1,5 +1,6 @@
 //! One run in memory: it hears what happened, and carries out what the core asks for.
 
+mod away;
 mod cell;
 mod execute;
 mod keep;
@@ -10,11 +11,12 @@ mod mail;
 mod tests;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
 
+pub(crate) use away::Recall;
 pub(crate) use cell::{RunCell, Subject};
 pub(crate) use mail::{Described, Mail, Recorded};
 use tokio::{
@@ -23,7 +25,7 @@ use tokio::{
     time::Instant,
 };
 use windlass_core::{Attempt, Command, Ended, Event, Failure, LaneId, Order, Run, Step, StepKind, Time};
-use windlass_store::{Act, InboxRow, StepRow, StoreError, Unit};
+use windlass_store::{Act, InboxRow, OUTCOME, StepRow, StoreError, Unit};
 
 use crate::{
     Cx, Done, Slot,
@@ -46,7 +48,13 @@ pub(crate) struct RunLoop {
     /// Suspects that execute alone.
     isolated: HashMap<LaneId, OwnedSemaphorePermit>,
     /// Inbox rows that were heard.
-    heard: Vec<i64>,
+    heard: HashSet<i64>,
+    /// Outcomes that came before the run has begun; `None` when it has.
+    early: Option<Vec<InboxRow>>,
+    /// When something last happened to the run.
+    news: Instant,
+    /// Until when it stays although all that it waits for is published.
+    lingers: Option<Time>,
     /// Inbox rows whose effect is recorded with the next unit.
     consumed: Vec<i64>,
     /// The pause that holds the run; its row stays until the run is resumed.
@@ -79,7 +87,10 @@ impl RunLoop {
             saved,
             attempts: HashMap::new(),
             isolated: HashMap::new(),
-            heard: Vec::new(),
+            heard: HashSet::new(),
+            early: Some(Vec::new()),
+            news: Instant::now(),
+            lingers: None,
             consumed: Vec::new(),
             pause: None,
             alarm: None,
@@ -92,7 +103,7 @@ impl RunLoop {
         self.over
     }
 
-    fn begin(&mut self, cell: &RunCell, inbox: Vec<InboxRow>) {
+    fn begin(&mut self, cell: &Arc<RunCell>, inbox: Vec<InboxRow>) {
         for row in inbox {
             self.hear(cell, row);
         }
@@ -103,6 +114,9 @@ impl RunLoop {
             self.apply(cell, Event::Halt);
         }
         self.apply(cell, Event::Begin);
+        for row in self.early.take().into_iter().flatten() {
+            self.hear_outcome(cell, &row);
+        }
     }
 
     /// Lets nothing begin any more: neither what the core asks for from now on, nor what it has asked for already.
@@ -127,6 +141,9 @@ impl RunLoop {
             return;
         }
         self.now = Instant::now();
+        if !matches!(mail, Mail::Inbox(_) | Mail::Tick | Mail::GoOn | Mail::Describe(_)) {
+            self.news = self.now;
+        }
         match mail {
             Mail::Committed(records, Ok(())) => self.apply(cell, Event::Recorded(records)),
             Mail::Committed(_, Err(lost)) => self.lost(cell, &lost),
@@ -152,6 +169,7 @@ impl RunLoop {
                 self.apply(cell, Event::Isolated(lane));
             }
             Mail::Inbox(row) => self.hear(cell, *row),
+            Mail::Withdrawn { lanes, out, why } => self.withdrawn(cell, lanes, &out, why),
             Mail::Tick => {
                 self.alarm = None;
                 self.apply(cell, Event::Tick);
@@ -208,7 +226,8 @@ impl RunLoop {
 
     /// Has the core told when the time comes that it named.
     fn set_alarm(&mut self, cell: &Arc<RunCell>) {
-        let at = if self.over { None } else { self.run.next_tick() };
+        let next = [self.run.next_tick(), self.lingers].into_iter().flatten().min();
+        let at = next.filter(|_| !self.over);
         if self.alarm.as_ref().map(|(set, _)| *set) == at {
             return;
         }
@@ -292,11 +311,18 @@ impl RunLoop {
         Described { tasks: self.run.tasks(), progress }
     }
 
-    fn hear(&mut self, cell: &RunCell, row: InboxRow) {
-        if self.heard.contains(&row.seq) {
+    fn hear(&mut self, cell: &Arc<RunCell>, row: InboxRow) {
+        if !self.heard.insert(row.seq) {
             return;
         }
-        self.heard.push(row.seq);
+        self.news = self.now;
+        if row.topic == OUTCOME {
+            return match &mut self.early {
+                // Nobody waits for an outcome before the run has begun, which comes after all orders.
+                Some(early) => early.push(row),
+                None => self.hear_outcome(cell, &row),
+            };
+        }
         let Some(order) = order::decode(&row) else {
             tracing::warn!(run = %cell.subject.run, topic = row.topic, "an inbox row of an unknown kind is left alone");
             return;
@@ -307,7 +333,11 @@ impl RunLoop {
             // These end the run, and the inbox with it.
             Order::Cancel { .. } | Order::Terminate { .. } => {}
         }
+        let pauses = order == Order::Pause;
         self.apply(cell, Event::Order(order));
+        if pauses {
+            self.withdraw_unbegun(cell);
+        }
     }
 
     /// Carries out what the core asks for; what may start is set aside.
@@ -325,6 +355,7 @@ impl RunLoop {
         }
         let records = commands.iter().filter(|command| matches!(command, Command::Record { .. })).count();
         let mut steps = Vec::with_capacity(records);
+        let mut published = Vec::new();
         for command in commands.drain(..) {
             match command {
                 Command::Record { lane, step } => {
@@ -338,6 +369,10 @@ impl RunLoop {
                     }
                 }
                 Command::Start(attempt) => self.starts.push_back(attempt),
+                Command::Publish(attempt) => published.push(attempt),
+                Command::Withdraw { attempt, after } => {
+                    self.withdraw(cell, vec![(attempt.lane, attempt.number)], Recall::Late(after));
+                }
                 Command::Isolate(lane) => isolate(cell, lane),
                 Command::Stop(lane) => self.stop(cell, lane),
                 Command::End(verdict) => {
@@ -351,6 +386,9 @@ impl RunLoop {
             let consumed = std::mem::take(&mut self.consumed);
             let act = Act::Record { claim: cell.subject.claim, steps, consumed };
             submit(cell, act, Reply::Recorded(Arc::clone(cell), records as u64));
+        }
+        if !published.is_empty() {
+            self.publish(cell, &published);
         }
         true
     }

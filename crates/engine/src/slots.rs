@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 #[derive(Debug)]
 pub(crate) struct Slots {
     queues: BTreeMap<Arc<str>, Arc<Semaphore>>,
-    /// For queues that only tasks name: each gets the default number of slots when it is first used.
+    /// For queues that are not served: a run that is in one may have been claimed when it was.
     others: Mutex<BTreeMap<Arc<str>, Arc<Semaphore>>>,
     default: usize,
 }
@@ -36,39 +36,28 @@ impl Slots {
 }
 
 /// The slot of one attempt. Code that cannot be stopped keeps it for as long as it runs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Seat {
-    /// The slots of the task's own queue, where it names one.
-    own: Option<Arc<Semaphore>>,
     taken: AtomicBool,
     /// Held while one is being taken.
     taking: tokio::sync::Mutex<()>,
 }
 
 impl Seat {
-    pub(crate) fn new(own: Option<Arc<Semaphore>>) -> Self {
-        Self { own, taken: AtomicBool::new(false), taking: tokio::sync::Mutex::new(()) }
-    }
-
-    fn among<'a>(&'a self, slots: &'a Arc<Semaphore>) -> &'a Semaphore {
-        self.own.as_ref().unwrap_or(slots)
-    }
-
-    /// Takes a slot if one is free, of those of the run's queue unless the task names another.
-    pub(crate) fn try_take(&self, slots: &Arc<Semaphore>) -> bool {
-        let permit = self.among(slots).try_acquire();
-        permit.map(|permit| self.keep(permit)).is_ok()
+    /// Takes a slot if one is free, or was taken before.
+    pub(crate) fn try_take(&self, slots: &Semaphore) -> bool {
+        self.taken.load(Ordering::Acquire) || slots.try_acquire().map(|permit| self.keep(permit)).is_ok()
     }
 
     /// Waits for a free slot and takes it.
-    pub(crate) async fn take(&self, slots: &Arc<Semaphore>) {
+    pub(crate) async fn take(&self, slots: &Semaphore) {
         // An attempt may wait for several things at once, and has one slot all the same.
         let _alone = self.taking.lock().await;
         if self.taken.load(Ordering::Acquire) {
             return;
         }
         // The semaphore is never closed.
-        if let Ok(permit) = self.among(slots).acquire().await {
+        if let Ok(permit) = slots.acquire().await {
             self.keep(permit);
         }
     }
@@ -79,9 +68,9 @@ impl Seat {
     }
 
     /// Gives the slot back, if one was taken.
-    pub(crate) fn vacate(&self, slots: &Arc<Semaphore>) {
+    pub(crate) fn vacate(&self, slots: &Semaphore) {
         if self.taken.swap(false, Ordering::AcqRel) {
-            self.among(slots).add_permits(1);
+            slots.add_permits(1);
         }
     }
 }

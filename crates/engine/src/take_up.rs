@@ -2,8 +2,12 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use windlass_core::{ClaimId, Detail, NodeId, Plan, Run, RunId, RunState, Seed, Step, StepKind, Verdict};
-use windlass_store::{Act, End, NewEnd, RunImage, StepRow, Unit, Wait};
+use windlass_core::{
+    ClaimId, Detail, LaneId, NodeId, Plan, Run, RunId, RunState, Seed, Step, StepKind, Verdict,
+};
+use windlass_store::{
+    Act, End, NewEnd, NewSpread, OUTCOME, RunImage, SpreadKey, SpreadRow, StepRow, Unit, Wait,
+};
 
 use crate::{
     Error, Slot,
@@ -12,6 +16,7 @@ use crate::{
     node::{Node, Registered},
     order,
     outputs::Outputs,
+    report::Report,
     run_loop::{Mail, RunCell, RunLoop, Subject},
 };
 
@@ -26,8 +31,10 @@ pub(crate) async fn take_up(node: Arc<Node>, holder: NodeId, claim: ClaimId, ima
     };
     match prepare(&node, holder, claim, &image, &registered).await {
         Ok((subject, run)) => {
+            let cell = RunCell::hold(node, subject, run);
+            renew(&cell, &image.published);
             // On its own: its code may keep the thread, and others are to be taken up here.
-            RunCell::hold(node, subject, run).tell(Mail::Begin(image.inbox));
+            cell.tell(Mail::Begin(image.inbox));
         }
         Err(why) => block(&node, holder, claim, &image, Some(&registered), why),
     }
@@ -88,7 +95,7 @@ async fn check_version(hub: &Hub, image: &RunImage, registered: &Registered) -> 
 }
 
 /// What a run is made from, with the outputs of its completed tasks.
-fn seed(node: &Node, image: &RunImage, registered: &Registered) -> Result<(Seed, Outputs), Error> {
+pub(crate) fn seed(node: &Node, image: &RunImage, registered: &Registered) -> Result<(Seed, Outputs), Error> {
     let plan = &registered.plan;
     let mut outputs = Outputs::new(plan.definition.tasks.len());
     for row in &image.steps {
@@ -100,6 +107,8 @@ fn seed(node: &Node, image: &RunImage, registered: &Registered) -> Result<(Seed,
     let mut seed = seed_for_view(&node.hub, image, Arc::clone(plan))?;
     seed.max_recoveries = node.options.max_recoveries;
     seed.fan_limit = u32::try_from(node.options.slots).unwrap_or(u32::MAX);
+    seed.spread = Arc::clone(registered.routes.spread());
+    seed.published = published(&node.hub, image, plan)?;
     Ok((seed, outputs))
 }
 
@@ -123,8 +132,40 @@ pub(crate) fn seed_for_view(hub: &Hub, image: &RunImage, plan: Arc<Plan>) -> Res
         max_recoveries: u32::MAX,
         opened_at: image.standing.opened_at,
         fan_limit: u32::MAX,
+        spread: Arc::default(),
+        published: Vec::new(),
         context,
     })
+}
+
+/// The attempts that are out: published, or with an outcome that was not taken in yet.
+fn published(hub: &Hub, image: &RunImage, plan: &Plan) -> Result<Vec<(LaneId, u32)>, Error> {
+    let mut keys: Vec<SpreadKey> = image.published.iter().map(|row| row.key.clone()).collect();
+    for row in image.inbox.iter().filter(|row| row.topic == OUTCOME) {
+        let report = Report::decode(hub, row)?;
+        if report.generation == image.standing.generation {
+            keys.push(report.key);
+        }
+    }
+    Ok(keys.into_iter().filter_map(|key| Some((plan.lane(&key.step)?, key.attempt))).collect())
+}
+
+/// Has what another version of the code published executed by this one: there may be no other any more.
+fn renew(cell: &Arc<RunCell>, published: &[SpreadRow]) {
+    let (claim, definition) = (cell.subject.claim, cell.subject.registered.definition);
+    let foreign = published.iter().filter(|row| row.definition != definition);
+    let tasks: Vec<NewSpread> =
+        foreign.map(|row| NewSpread { key: row.key.clone(), queue: Arc::clone(&row.queue) }).collect();
+    if tasks.is_empty() {
+        return;
+    }
+    let owner = Arc::clone(cell);
+    let reply = move |fate: Fate, thread| match fate {
+        Ok(_) => owner.node.guests.changed.notify_one(),
+        Err(lost) => owner.hand(Mail::Committed(0, Err(Box::new(lost))), thread),
+    };
+    let unit = Unit { run: cell.subject.run, act: Act::Publish { claim, definition, tasks } };
+    cell.node.hub.committer.submit(cell.subject.holder, unit, Reply::Then(Box::new(reply)));
 }
 
 /// A step as it was recorded.

@@ -50,6 +50,7 @@ impl Watcher {
         }
         let Some(node) = &self.node else { return };
         node.claim.notify_one();
+        node.guests.changed.notify_one();
         node.look_into_inboxes().await;
     }
 }

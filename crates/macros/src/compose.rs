@@ -18,8 +18,18 @@ use crate::{
     workflow::{self, Parts},
 };
 
-const KNOWN: [&str; 9] =
-    ["name", "description", "tasks", "output", "version", "fail_fast", "durability", "timeout", "crate"];
+const KNOWN: [&str; 10] = [
+    "name",
+    "description",
+    "tasks",
+    "output",
+    "version",
+    "fail_fast",
+    "durability",
+    "timeout",
+    "spread",
+    "crate",
+];
 
 /// What stands between the braces.
 #[derive(Default)]
@@ -32,6 +42,7 @@ struct Composition {
     fail_fast: bool,
     pipelined: bool,
     timeout: Option<Duration>,
+    spread: bool,
     krate: Option<Path>,
 }
 
@@ -64,6 +75,7 @@ impl Composition {
             "fail_fast" => self.fail_fast = true,
             "durability" => self.pipelined = workflow::pipelined(&text(name, "\"pipelined\"", input)?)?,
             "timeout" => self.timeout = Some(duration::parse(&text(name, "\"1h\"", input)?)?),
+            "spread" => self.spread = true,
             "crate" => {
                 colon(name, "windlass", input)?;
                 self.krate = Some(input.call(Path::parse_mod_style)?);
@@ -166,6 +178,7 @@ impl Composition {
             version: self.version.as_ref(),
             output: Some(quote! { __WINDLASS_NODES[__WINDLASS_OUTPUT].name }),
             fail_fast: self.fail_fast,
+            spread: self.spread,
             pipelined: self.pipelined,
             timeout: self.timeout,
         };

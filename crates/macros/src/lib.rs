@@ -38,6 +38,7 @@ use proc_macro::TokenStream;
 /// | `fail_fast` | the first failure cancels the rest | other branches finish |
 /// | `durability = "…"` | `"pipelined"`: dependents start while a result is being committed | `"strict"` |
 /// | `timeout = "…"` | the longest that a run may take | no limit |
+/// | `spread` | its tasks are executed by any node that serves the run's queue | by the node that holds the run |
 /// | `crate = path` | where the `windlass` crate is, if it was renamed, from the crate's root: `crate = ::engine` | `::windlass` |
 #[proc_macro_attribute]
 pub fn workflow(arguments: TokenStream, item: TokenStream) -> TokenStream {
@@ -71,7 +72,7 @@ pub fn workflow(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | `after = [task, …]` | wait for these without their results | none |
 /// | `merge = deep` | join the contexts of dependencies recursively | the later dependency wins, key by key |
 /// | `allow_failure` | a failure leaves the run's verdict alone; in a `for_each`, dependents get `Outcome`s | the run fails |
-/// | `queue = "…"` | the queue whose slots its attempts take | the run's queue |
+/// | `queue = "…"` | the queue that its attempts wait in, for any node that serves it | executed by the node that holds the run |
 /// | `isolation = …` | for a `tx` on PostgreSQL: `read_committed`, `repeatable_read` or `serializable` | `read_committed` |
 /// | `name = "…"` | what records call the task, in a `#[workflow]` module | the function's name |
 /// | `crate = path` | where the `windlass` crate is, for a task that stands alone | `::windlass` |

@@ -14,8 +14,8 @@ use crate::{
     task::{TaskFn, TaskOptions, is_task},
 };
 
-const KNOWN: [&str; 8] =
-    ["name", "output", "description", "version", "fail_fast", "durability", "timeout", "crate"];
+const KNOWN: [&str; 9] =
+    ["name", "output", "description", "version", "fail_fast", "durability", "timeout", "spread", "crate"];
 
 /// What stands between the parentheses of `#[workflow(…)]`.
 #[derive(Default)]
@@ -27,6 +27,7 @@ struct WorkflowOptions {
     fail_fast: bool,
     pipelined: bool,
     timeout: Option<Duration>,
+    spread: bool,
     krate: Option<Path>,
 }
 
@@ -52,6 +53,7 @@ impl WorkflowOptions {
             "fail_fast" => self.fail_fast = true,
             "durability" => self.pipelined = pipelined(&options::text(name, "\"pipelined\"", input)?)?,
             "timeout" => self.timeout = Some(options::length(name, input)?),
+            "spread" => self.spread = true,
             "crate" => {
                 input.parse::<Token![=]>()?;
                 self.krate = Some(input.call(Path::parse_mod_style)?);
@@ -219,6 +221,7 @@ impl Function<'_> {
             version: options.version.as_ref(),
             output: self.output.map(TaskFn::name).map(|name| quote! { #name }),
             fail_fast: options.fail_fast,
+            spread: options.spread,
             pipelined: options.pipelined,
             timeout: options.timeout,
         };
@@ -267,6 +270,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) fail_fast: bool,
     pub(crate) pipelined: bool,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) spread: bool,
 }
 
 impl Parts<'_> {
@@ -286,6 +290,7 @@ impl Parts<'_> {
         } else {
             quote! { Strict }
         };
+        let spread = self.spread;
         let timeout = emit::option(self.timeout.map(|timeout| duration::emit(krate, timeout)));
         quote! {
             #krate::__macro::WorkflowParts {
@@ -296,6 +301,7 @@ impl Parts<'_> {
                 on_failure: #krate::__macro::OnFailure::#on_failure,
                 durability: #krate::__macro::Durability::#durability,
                 timeout: #timeout,
+                spread: #spread,
             }
         }
     }

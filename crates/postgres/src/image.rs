@@ -9,7 +9,7 @@ use windlass_store::{
     Claim, DefinitionId, End, InboxRow, Place, RunImage, RunRow, SavedRow, Standing, StepRow, Wait,
 };
 
-use crate::{column, error::Fault, session::Session};
+use crate::{column, error::Fault, session::Session, spread};
 
 const RUNS: &str = "\
     SELECT r.id, r.workflow, r.queue, r.priority, r.created_at, r.timeout, r.input, r.context, r.key, r.tags, \
@@ -65,18 +65,19 @@ pub(crate) async fn load(session: &Session, runs: &[Uuid]) -> Result<Vec<RunImag
     }
     let asked: [&(dyn ToSql + Sync); 1] = [&runs];
     // They travel together.
-    for sql in [RUNS, STEPS, INBOX, SAVED] {
+    for sql in [RUNS, STEPS, INBOX, SAVED, spread::OF_RUNS] {
         session.statement(sql).await?;
     }
-    let (found, steps, inbox, saved) = tokio::join!(
+    let (found, steps, inbox, saved, published) = tokio::join!(
         session.query(RUNS, &asked),
         session.query(STEPS, &asked),
         session.query(INBOX, &asked),
         session.query(SAVED, &asked),
+        session.query(spread::OF_RUNS, &asked),
     );
     let found = found?;
     let mut images = found.iter().map(image).collect::<Result<Vec<_>, _>>()?;
-    fill(&mut images, &steps?, &inbox?, &saved?)?;
+    fill(&mut images, &steps?, &inbox?, &saved?, &published?)?;
     for (row, image) in found.iter().zip(&mut images) {
         image.steps.extend(folded(row, image)?);
     }
@@ -105,18 +106,25 @@ pub(crate) async fn claimed(
     }
     let has_old = !old.is_empty();
     let (all, old): ([&(dyn ToSql + Sync); 1], [&(dyn ToSql + Sync); 1]) = ([&all], [&old]);
-    for sql in [HELD_INBOX, STEPS, SAVED] {
+    for sql in [HELD_INBOX, STEPS, SAVED, spread::OF_RUNS] {
         session.statement(sql).await?;
     }
     let read = async |sql| if has_old { session.query(sql, &old).await } else { Ok(Vec::new()) };
-    let (inbox, steps, saved) = tokio::join!(session.query(HELD_INBOX, &all), read(STEPS), read(SAVED));
-    fill(&mut images, &steps?, &inbox?, &saved?)?;
+    let (inbox, steps, saved, published) =
+        tokio::join!(session.query(HELD_INBOX, &all), read(STEPS), read(SAVED), read(spread::OF_RUNS));
+    fill(&mut images, &steps?, &inbox?, &saved?, &published?)?;
     Ok(images)
 }
 
 /// Gives each run what was read of it.
-fn fill(images: &mut [RunImage], steps: &[Row], inbox: &[Row], saved: &[Row]) -> Result<(), Fault> {
-    if steps.is_empty() && inbox.is_empty() && saved.is_empty() {
+fn fill(
+    images: &mut [RunImage],
+    steps: &[Row],
+    inbox: &[Row],
+    saved: &[Row],
+    published: &[Row],
+) -> Result<(), Fault> {
+    if [steps, inbox, saved, published].iter().all(|rows| rows.is_empty()) {
         return Ok(());
     }
     let places: HashMap<RunId, usize> =
@@ -138,6 +146,12 @@ fn fill(images: &mut [RunImage], steps: &[Row], inbox: &[Row], saved: &[Row]) ->
             images[at].saved.push(SavedRow { step, value: column::bytes(row, 2)? });
         }
     }
+    for row in published {
+        let row = spread::spread_row(row)?;
+        if let Some(&at) = places.get(&row.run) {
+            images[at].published.push(row);
+        }
+    }
     Ok(())
 }
 
@@ -155,7 +169,7 @@ fn image(row: &Row) -> Result<RunImage, Fault> {
 }
 
 fn unfilled(run: RunRow, standing: Standing) -> RunImage {
-    RunImage { run, standing, steps: Vec::new(), inbox: Vec::new(), saved: Vec::new() }
+    RunImage { run, standing, steps: Vec::new(), inbox: Vec::new(), saved: Vec::new(), published: Vec::new() }
 }
 
 fn run_row(row: &Row) -> Result<RunRow, Fault> {

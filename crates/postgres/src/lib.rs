@@ -40,6 +40,7 @@ mod secret;
 mod session;
 mod settle;
 mod single;
+mod spread;
 mod statement;
 mod tenant;
 mod tenants;

@@ -26,6 +26,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "tables", sql: include_str!("../migrations/0001_tables.sql") },
     Migration { name: "functions", sql: include_str!("../migrations/0002_functions.sql") },
     Migration { name: "step order", sql: include_str!("../migrations/0003_step_order.sql") },
+    Migration { name: "spread", sql: include_str!("../migrations/0004_spread.sql") },
 ];
 
 const TABLE: &str = "\

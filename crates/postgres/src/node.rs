@@ -5,7 +5,7 @@ use uuid::Uuid;
 use windlass_core::NodeId;
 use windlass_store::{Death, Heartbeat, InboxRow, Joined, NewNode, NodeRow, Swept, host_name};
 
-use crate::{column, error::Fault, image, session::Session};
+use crate::{column, error::Fault, image, session::Session, spread};
 
 const EXCLUDE: &str = "SELECT pg_advisory_xact_lock($1)";
 const EXISTS: &str = "SELECT EXISTS (SELECT FROM {s}.node WHERE id = $1)";
@@ -115,6 +115,7 @@ pub(crate) async fn leave(session: &Session, node: NodeId) -> Result<u64, Fault>
         exclude(session, node).await?;
         session.check(node).await?;
         let released = session.execute(RELEASE, &[&vec![id], &i64::MAX, &0_i32]).await?;
+        spread::free(session, &[id], i64::MAX, 0).await?;
         session.execute(FORGET, &[&id]).await?;
         session.execute(REMOVE, &[&id]).await?;
         Ok(released)
@@ -178,9 +179,11 @@ pub(crate) async fn sweep(session: &Session, judge: NodeId, limit: usize) -> Res
         let dead = dead.iter().map(|row| row.try_get(0)).collect::<Result<Vec<Uuid>, _>>()?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let released = session.execute(RELEASE, &[&dead, &limit, &1_i32]).await?;
-        let mut swept = Swept { released: usize::try_from(released).unwrap_or(usize::MAX), more: false };
+        let tasks = spread::free(session, &dead, limit, 1).await?;
+        let released = usize::try_from(released).unwrap_or(usize::MAX);
+        let mut swept = Swept { released, tasks, more: false };
         for id in dead {
-            if session.one(HELD, &[&id]).await?.try_get(0)? {
+            if session.one(HELD, &[&id]).await?.try_get(0)? || spread::holds(session, id).await? {
                 swept.more = true;
                 continue;
             }

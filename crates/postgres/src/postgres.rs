@@ -12,7 +12,8 @@ use uuid::Uuid;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
     Along, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Fate, Heartbeat, Hint, InboxRow,
-    Joined, NewNode, NodeRow, Page, Query, Refusal, RunImage, Store, StoreError, Swept, Unit, Written,
+    Joined, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store,
+    StoreError, Swept, Unit, Written,
 };
 
 use crate::{
@@ -27,7 +28,7 @@ use crate::{
     pool::{Lent, Pool},
     reach::Reach,
     session::channel,
-    settle,
+    settle, spread,
 };
 
 /// How long anything may take.
@@ -306,7 +307,7 @@ impl Store for Postgres {
     fn sweep(&self, judge: NodeId, limit: usize) -> Answer<'_, Swept> {
         self.ask(async move |shared, session| {
             let swept = node::sweep(&session, judge, limit).await?;
-            if swept.released > 0 {
+            if swept.released + swept.tasks > 0 {
                 shared.stirred.notify_one();
             }
             Ok(swept)
@@ -343,6 +344,14 @@ impl Store for Postgres {
             }
             Ok(taken.claimed)
         })
+    }
+
+    fn claim_tasks(&self, request: SpreadClaim) -> Answer<'_, SpreadClaimed> {
+        self.ask(async move |_, session| spread::claim(&session, &request).await)
+    }
+
+    fn held_tasks(&self, node: NodeId) -> Answer<'_, Vec<SpreadRow>> {
+        self.ask(async move |_, session| spread::of_node(&session, node).await)
     }
 
     fn unblock(&self, node: NodeId, workflows: Vec<(Arc<str>, DefinitionId)>) -> Answer<'_, usize> {

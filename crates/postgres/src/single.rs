@@ -10,6 +10,7 @@ use crate::{
     column,
     error::Fault,
     session::Session,
+    spread,
 };
 
 /// Taken in the order of ids, so that two batches never wait for each other.
@@ -107,11 +108,12 @@ struct Found {
 impl Single<'_> {
     /// Lets nobody else move these runs.
     pub(crate) async fn lock(&self, units: impl Iterator<Item = &Unit>) -> Result<(), Fault> {
-        let mut ids: Vec<_> = units.map(|unit| column::run(unit.run)).collect();
+        let units: Vec<&Unit> = units.collect();
+        let mut ids: Vec<_> = units.iter().map(|unit| column::run(unit.run)).collect();
         ids.sort_unstable();
         ids.dedup();
         self.session.execute(LOCK, &[&ids]).await?;
-        Ok(())
+        spread::lock(self.session, &units).await
     }
 
     pub(crate) async fn write(&mut self, run: RunId, act: &Act) -> Result<Written, Stop> {
@@ -121,11 +123,19 @@ impl Single<'_> {
             Act::Send(message) => self.send(run, message).await?,
             Act::EndIdle { only, end } => self.end_idle(run, *only, end).await?,
             Act::Reopen { after } => self.reopen(run, *after).await?,
+            Act::Deliver { claim, task, outcome } => {
+                return Ok(self.deliver(run, *claim, task, outcome).await?);
+            }
+            Act::SaveSpread { claim, task, value } => {
+                return Ok(self.save_spread(run, *claim, task, value).await?);
+            }
             Act::Record { claim, .. }
             | Act::Save { claim, .. }
             | Act::End { claim, .. }
             | Act::Park { claim, .. }
-            | Act::Release { claim } => return self.write_held(run, *claim, act).await,
+            | Act::Release { claim }
+            | Act::Publish { claim, .. }
+            | Act::Withdraw { claim, .. } => return self.write_held(run, *claim, act).await,
         }
         Ok(Written::Done { at: self.now })
     }
@@ -171,6 +181,8 @@ impl Single<'_> {
                 self.make_ready(run).await?;
                 self.changes.gone.push((run, claim));
             }
+            Act::Publish { definition, tasks, .. } => self.publish(run, *definition, tasks).await?,
+            Act::Withdraw { tasks, reach, .. } => return Ok(self.withdraw(run, tasks, *reach).await?),
             Act::End { .. } => {
                 self.changes.gone.push((run, claim));
                 self.changes.stirred = true;
@@ -231,7 +243,12 @@ impl Single<'_> {
         found.refuse_ended()?;
         session.execute(SEND, &[&id, &message.topic, &message.key, &&*message.body]).await?;
         self.changes.stirred = true;
-        if session.execute(WAKE, &[&id, &message.topic]).await? > 0 {
+        Ok(self.wake(run, &message.topic).await?)
+    }
+
+    /// Makes a run ready if it waits for this topic.
+    pub(crate) async fn wake(&mut self, run: RunId, topic: &str) -> Result<(), Fault> {
+        if self.session.execute(WAKE, &[&column::run(run), &topic]).await? > 0 {
             self.make_ready(run).await?;
         }
         Ok(())
@@ -255,6 +272,7 @@ impl Single<'_> {
             .await?;
         session.execute(CLEAR_INBOX, &[&id]).await?;
         session.execute(CLEAR_SAVED, &[&id]).await?;
+        spread::clear(session, run).await?;
         self.changes.stirred = true;
         Ok(())
     }

@@ -25,7 +25,7 @@ use crate::{
     run::{self, Started},
     saved,
     sheet::Sheet,
-    step,
+    spread, step,
     waiting::{self, Waiter},
 };
 
@@ -242,6 +242,8 @@ struct Chosen<'a> {
     messages: bool,
     /// Whether any run's attempts saved something.
     saved: bool,
+    /// Whether any run has published something.
+    spread: bool,
     read_run: Pen<'a>,
     read_steps: Pen<'a>,
 }
@@ -253,6 +255,7 @@ impl<'a> Chosen<'a> {
             runs: Vec::new(),
             messages: inbox::any(conn)?,
             saved: saved::any(conn)?,
+            spread: spread::any(conn)?,
             read_run: Pen::new(conn, run::READ),
             read_steps: Pen::new(conn, step::READ),
         })
@@ -281,9 +284,11 @@ impl<'a> Chosen<'a> {
             steps: if has_steps { step::read(&mut self.read_steps, id)? } else { Vec::new() },
             inbox: if self.messages { inbox::read(conn, id)? } else { Vec::new() },
             saved: if self.saved { saved::read(conn, id)? } else { Vec::new() },
+            published: if self.spread { spread::of_run(conn, names, id)? } else { Vec::new() },
         };
-        let has_saved = !image.saved.is_empty();
-        mirror.add(id, Held::with(claim, core, carried, &image.steps, has_saved));
+        let mut held = Held::with(claim, core, carried, &image.steps, !image.saved.is_empty());
+        held.spread = !image.published.is_empty();
+        mirror.add(id, held);
         let bytes = payload(&image);
         self.runs.push(image);
         Ok(bytes)

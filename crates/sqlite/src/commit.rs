@@ -25,6 +25,7 @@ use crate::{
     run::{self, Core},
     saved,
     sheets::Sheets,
+    spread::{self, Published},
     step::StepKey,
     waiting,
 };
@@ -135,6 +136,9 @@ pub(crate) fn payload(units: &[Unit]) -> usize {
         Act::Save { value, .. } => value.len(),
         Act::Send(message) => message.body.len(),
         Act::EndIdle { end, .. } => size(&end.output) + size(&end.failure),
+        Act::Publish { tasks, .. } => ROW * tasks.len(),
+        Act::Withdraw { tasks, .. } => ROW * tasks.len(),
+        Act::Deliver { outcome: value, .. } | Act::SaveSpread { value, .. } => value.len(),
         Act::Reopen { .. } | Act::Release { .. } => 0,
     };
     units.iter().map(|unit| ROW + act(&unit.act)).sum()
@@ -174,11 +178,22 @@ impl<'a> Batch<'a> {
             Act::Send(message) => self.send(run, message)?,
             Act::EndIdle { only, end } => self.end_idle(run, *only, end)?,
             Act::Reopen { after } => self.reopen(run, *after)?,
+            Act::Deliver { claim, task, outcome } => return self.deliver(run, *claim, task, outcome),
+            Act::SaveSpread { claim, task, value } => {
+                return Ok(self.save_spread(run, *claim, task, value)?);
+            }
+            Act::Withdraw { claim, tasks, reach } => {
+                return match self.held_generation(run, *claim) {
+                    Some(generation) => Ok(self.withdraw(run, generation, tasks, *reach)?),
+                    None => self.said_before(run, *claim),
+                };
+            }
             Act::Record { claim, .. }
             | Act::Save { claim, .. }
             | Act::End { claim, .. }
             | Act::Park { claim, .. }
-            | Act::Release { claim } => {
+            | Act::Release { claim }
+            | Act::Publish { claim, .. } => {
                 if !self.write_held(run, *claim, act)? {
                     return self.said_before(run, *claim);
                 }
@@ -215,11 +230,26 @@ impl<'a> Batch<'a> {
                 let Some(held) = mirror.take(run, claim) else { return Ok(false) };
                 self.make_ready(run, held.core, held.carried);
             }
-            Act::Start(_) | Act::Send(_) | Act::EndIdle { .. } | Act::Reopen { .. } => {
-                unreachable!("these acts need no holder")
+            Act::Publish { definition, tasks, .. } => {
+                let Some(held) = mirror.get(run, claim) else { return Ok(false) };
+                held.spread = true;
+                let published = Published::of(held);
+                self.publish(run, &published, *definition, tasks)?;
             }
+            Act::Withdraw { .. } => unreachable!("it has an answer of its own"),
+            Act::Start(_)
+            | Act::Send(_)
+            | Act::EndIdle { .. }
+            | Act::Reopen { .. }
+            | Act::Deliver { .. }
+            | Act::SaveSpread { .. } => unreachable!("these acts need no holder"),
         }
         Ok(true)
+    }
+
+    /// The generation of a run, if the committing node holds it under this claim.
+    fn held_generation(&mut self, run: RunId, claim: ClaimId) -> Option<u32> {
+        self.mirror.as_deref_mut()?.get(run, claim).map(|held| held.carried.generation)
     }
 
     /// Ends a run that its holder gave up. The last step goes along in the row of the end.
@@ -249,7 +279,10 @@ impl<'a> Batch<'a> {
             }
         }
         self.clear_inbox(run)?;
-        if held.saved {
+        if held.spread {
+            spread::clear(self.conn, run)?;
+        }
+        if held.saved || held.spread {
             saved::clear(self.conn, run)?;
         }
         let Held { claim, core, .. } = held;

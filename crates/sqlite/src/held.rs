@@ -22,6 +22,8 @@ pub(crate) struct Held {
     pub(crate) carried: Carried,
     /// Whether its attempts may have saved something.
     pub(crate) saved: bool,
+    /// Whether it may have published something, which others may also save for.
+    pub(crate) spread: bool,
     /// The batch that it came in, as the mirror counts them.
     batch: u64,
     /// `None` until it is asked for.
@@ -31,12 +33,13 @@ pub(crate) struct Held {
 impl Held {
     /// Of a run that nothing is recorded about.
     pub(crate) fn fresh(claim: ClaimId, core: Core, carried: Carried) -> Self {
-        Self { claim, core, carried, saved: false, batch: 0, records: Some(Records::default()) }
+        let (saved, spread) = (false, false);
+        Self { claim, core, carried, saved, spread, batch: 0, records: Some(Records::default()) }
     }
 
     /// Of a run whose records are these.
     pub(crate) fn with(claim: ClaimId, core: Core, carried: Carried, steps: &[StepRow], saved: bool) -> Self {
-        Self { claim, core, carried, saved, batch: 0, records: Some(Records::of(steps)) }
+        Self { claim, core, carried, saved, spread: false, batch: 0, records: Some(Records::of(steps)) }
     }
 
     /// What is recorded about it.
@@ -133,7 +136,8 @@ impl Mirror {
             mirror.touched.push(number);
             for Holding { entry, core } in batch.held {
                 let Entry { run, claim, carried } = entry;
-                let held = Held { claim, core, carried, saved: true, batch: number, records: None };
+                let (saved, spread) = (true, true);
+                let held = Held { claim, core, carried, saved, spread, batch: number, records: None };
                 mirror.runs.insert(run, held);
             }
         }

@@ -11,7 +11,7 @@ use crate::{
     pen::Pen,
     place::{Spot, locate},
     run::{self, Started},
-    saved, step,
+    saved, spread, step,
 };
 
 /// A run with its records.
@@ -31,6 +31,7 @@ pub(crate) fn load(book: &mut Book, id: RunId) -> Result<Option<RunImage>, Fault
         steps,
         inbox: inbox::read(conn, id)?,
         saved: saved::read(conn, id)?,
+        published: spread::of_run(conn, names, id)?,
     }))
 }
 

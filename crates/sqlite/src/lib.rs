@@ -60,6 +60,7 @@ mod run;
 mod saved;
 mod sheet;
 mod sheets;
+mod spread;
 mod sqlite;
 mod start;
 mod step;

@@ -4,7 +4,9 @@ use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use windlass_core::{NodeId, Time};
 use windlass_store::{Death, Heartbeat, Joined, NewNode, NodeRow, StoreError, Swept, host_name};
 
-use crate::{column, desk::Desk, error::Fault, held::Mirror, holding, inbox, ready::ReadyRow, sheet::Sheet};
+use crate::{
+    column, desk::Desk, error::Fault, held::Mirror, holding, inbox, ready::ReadyRow, sheet::Sheet, spread,
+};
 
 const FENCE: &str = "SELECT no, dead, handle FROM node WHERE id = ?1";
 const ADOPT: &str = "UPDATE node SET handle = ?2 WHERE no = ?1";
@@ -57,6 +59,15 @@ pub(crate) fn check(desk: &mut Desk, node: NodeId) -> Result<i64, Fault> {
     let no = mirror.no;
     desk.mirrors.insert(node, mirror);
     Ok(no)
+}
+
+/// The number of a node that was not declared dead.
+pub(crate) fn living(conn: &Connection, node: NodeId) -> rusqlite::Result<Option<i64>> {
+    let found: Option<(i64, bool)> = conn
+        .prepare_cached(FENCE)?
+        .query_row([node.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    Ok(found.and_then(|(no, dead)| (!dead).then_some(no)))
 }
 
 /// Adds a node.
@@ -121,9 +132,10 @@ pub(crate) fn leave(desk: &mut Desk, node: NodeId) -> Result<(), Fault> {
     let no = check(desk, node)?;
     desk.mirrors.remove(&node);
     let Released { count, .. } = release(&desk.book.conn, no, usize::MAX, 0)?;
+    let (tasks, _) = spread::free(&desk.book.conn, no, usize::MAX, 0)?;
     desk.book.conn.prepare_cached(REMOVE)?.execute([no])?;
     desk.let_go.push(node);
-    if count > 0 {
+    if count + tasks > 0 {
         desk.stir(Some(node));
     }
     Ok(())
@@ -165,11 +177,13 @@ pub(crate) fn sweep(desk: &mut Desk, judge: NodeId, limit: usize) -> Result<Swep
         .prepare_cached(DEAD)?
         .query_map([], |row| Ok((row.get(0)?, column::node_id(row, 1)?)))?
         .collect::<Result<_, _>>()?;
-    let mut swept = Swept { released: 0, more: false };
+    let mut swept = Swept { released: 0, tasks: 0, more: false };
     for (no, id) in dead {
         let Released { count, more } = release(conn, no, limit - swept.released, 1)?;
         swept.released += count;
-        if more {
+        let (tasks, more_tasks) = spread::free(conn, no, limit - swept.tasks, 1)?;
+        swept.tasks += tasks;
+        if more || more_tasks {
             swept.more = true;
         } else {
             conn.prepare_cached(REMOVE)?.execute([no])?;
@@ -177,7 +191,7 @@ pub(crate) fn sweep(desk: &mut Desk, judge: NodeId, limit: usize) -> Result<Swep
             desk.let_go.push(id);
         }
     }
-    if swept.released > 0 {
+    if swept.released + swept.tasks > 0 {
         desk.stir(Some(judge));
     }
     Ok(swept)

@@ -13,7 +13,7 @@ use crate::{
     run::{self, Core},
     saved,
     sheet::Sheet,
-    waiting,
+    spread, waiting,
 };
 
 impl<'a> Batch<'a> {
@@ -63,6 +63,7 @@ impl<'a> Batch<'a> {
         }
         self.clear_inbox(id)?;
         saved::clear(self.conn, id)?;
+        spread::clear(self.conn, id)?;
         let (at, claim, step) = (self.now, None, None);
         self.sheets.ended.add(NewEndedRow { run: id, core, carried, end, at, claim, step });
         self.stirred = true;

@@ -33,6 +33,7 @@ fn statements() -> Vec<&'static str> {
         crate::step::STATEMENTS,
         crate::inbox::STATEMENTS,
         crate::saved::STATEMENTS,
+        crate::spread::STATEMENTS,
         crate::key::STATEMENTS,
         crate::find::STATEMENTS,
     ]

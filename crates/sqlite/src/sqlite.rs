@@ -16,7 +16,8 @@ use tokio::sync::{broadcast, oneshot};
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
     Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint, InboxRow, Joined,
-    NewNode, NodeRow, Page, Query, Refusal, RunImage, StepRow, Store, StoreError, Swept, Unit, Written,
+    NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, StepRow, Store,
+    StoreError, Swept, Unit, Written,
 };
 
 use crate::{
@@ -37,6 +38,7 @@ use crate::{
     readers,
     sheets::Starts,
     transaction,
+    spread,
     watcher::{PATIENCE, Watcher},
 };
 
@@ -296,6 +298,22 @@ impl Store for Sqlite {
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
         self.write(move |desk| claim::claim(desk, &request))
+    }
+
+    fn claim_tasks(&self, request: SpreadClaim) -> Answer<'_, SpreadClaimed> {
+        // Mostly there is nothing, and then nobody has to wait for the right to write.
+        let (clock, asked) = (self.clock.clone(), request.clone());
+        let looked = self.read(move |book| spread::is_any_for(book, &asked));
+        Box::pin(async move {
+            if looked.await? {
+                return self.write(move |desk| spread::claim(desk, &request)).await;
+            }
+            Ok(SpreadClaimed { now: clock.now(), tasks: Vec::new(), more: false })
+        })
+    }
+
+    fn held_tasks(&self, node: NodeId) -> Answer<'_, Vec<SpreadRow>> {
+        self.read(move |book| spread::of_node(book, node))
     }
 
     fn unblock(&self, node: NodeId, workflows: Vec<(Arc<str>, DefinitionId)>) -> Answer<'_, usize> {

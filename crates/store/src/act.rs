@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use windlass_core::{ClaimId, RunId, RunState, Time};
 
-use crate::{DefinitionId, StepRow, Wait};
+use crate::{DefinitionId, NewSpread, Reach, SpreadKey, StepRow, Wait};
 
 /// Changes to one run that are written together or not at all.
 ///
@@ -31,6 +31,10 @@ pub struct Unit {
 /// case (another holder, no holder, no such run, no committing node) the refusal is [`Refusal::NotYours`]:
 /// the run is to be dropped. So a repeated `Park` or `Release` is refused, and takes nothing from the next
 /// holder.
+///
+/// **Acts of those who execute published attempts** ([`Act::Deliver`], [`Act::SaveSpread`]) carry the claim of that
+/// attempt, and are written when the committing node holds it under that claim. Otherwise they are answered with
+/// [`Written::TooLate`], which is no refusal: what the run's own holder says in the same batch is not touched by it.
 #[derive(Clone, Debug)]
 pub enum Act {
     /// Makes the run. Answered with [`Written::Started`], or with [`Written::Existing`] when the id or the
@@ -58,7 +62,7 @@ pub enum Act {
         /// The value, encoded.
         value: Bytes,
     },
-    /// Adds the last records and ends the run. Its saved values and inbox go; the store remembers the
+    /// Adds the last records and ends the run. Its saved values, its inbox and what it has published go; the store remembers the
     /// claim, to know the same end when it is sent again.
     End {
         /// The holder's claim.
@@ -85,10 +89,49 @@ pub enum Act {
         /// The holder's claim.
         claim: ClaimId,
     },
+    /// Publishes attempts of a held run, so that any node may execute them. One that is published already only takes
+    /// the version; one whose outcome was delivered is left alone.
+    Publish {
+        /// The holder's claim.
+        claim: ClaimId,
+        /// The version that is to execute them.
+        definition: DefinitionId,
+        /// The attempts.
+        tasks: Vec<NewSpread>,
+    },
+    /// Takes back attempts of a held run that were published. Answered with [`Written::Withdrawn`].
+    Withdraw {
+        /// The holder's claim.
+        claim: ClaimId,
+        /// Which attempts.
+        tasks: Vec<SpreadKey>,
+        /// Whether those go too that a node holds.
+        reach: Reach,
+    },
+    /// Says how a published attempt ended: its row goes, and its outcome is added to the run's inbox under
+    /// [`OUTCOME`](crate::OUTCOME), which makes the run ready if it waits for that.
+    Deliver {
+        /// The claim under which the committing node holds the attempt.
+        claim: ClaimId,
+        /// Which attempt.
+        task: SpreadKey,
+        /// How it ended, encoded.
+        outcome: Bytes,
+    },
+    /// Keeps a value for the next attempt of a step, over the one kept before, as [`Act::Save`] does.
+    SaveSpread {
+        /// The claim under which the committing node holds the attempt.
+        claim: ClaimId,
+        /// Which attempt.
+        task: SpreadKey,
+        /// The value, encoded.
+        value: Bytes,
+    },
     /// Adds a row to the inbox of a run that has not ended, and makes the run ready if it waits for the
     /// topic. Refused with [`Refusal::Unknown`], or with [`Refusal::Ended`] unless the message is a repeat.
     Send(NewMessage),
-    /// Ends a run that nobody holds, without asking its code. Its inbox and saved values go. Refused with
+    /// Ends a run that nobody holds, without asking its code. Its inbox, its saved values and what it has published go.
+    /// Refused with
     /// [`Refusal::Unknown`], [`Refusal::Ended`] (a repeat too), [`Refusal::Held`] when a node holds it, or
     /// [`Refusal::Begun`].
     EndIdle {
@@ -259,6 +302,17 @@ pub enum Written {
         /// that end.
         at: Time,
     },
+    /// What was to be withdrawn is not published any more, but for some.
+    Withdrawn {
+        /// The time of this commit.
+        at: Time,
+        /// Attempts among those named of which an outcome is there or may still come, in the order in which they
+        /// were named. It is the same when it is asked again.
+        out: Vec<SpreadKey>,
+    },
+    /// Nothing was written: the committing node does not hold that published attempt any more. It was withdrawn, its
+    /// run has ended, or this was said before.
+    TooLate,
 }
 
 /// Why a unit was not written.

@@ -14,6 +14,7 @@ mod host;
 mod memory;
 mod query;
 mod record;
+mod spread;
 mod store;
 mod tenant;
 mod words;
@@ -33,6 +34,7 @@ pub use record::{
     DefinitionId, DefinitionRow, End, InboxRow, NodeRow, Place, RunImage, RunRow, RunSummary, SavedRow,
     Standing, StepRow, Wait,
 };
+pub use spread::{NewSpread, OUTCOME, Reach, SpreadClaim, SpreadClaimed, SpreadKey, SpreadRow};
 pub use store::{Answer, Claim, Claimed, Death, Heartbeat, Hint, Joined, NewNode, Store, Swept};
 pub use tenant::{Removal, Reply, Tenancy, TenantError, TenantName};
 #[doc(hidden)]

@@ -4,6 +4,7 @@ mod claim;
 mod commit;
 mod fault;
 mod node;
+mod spread;
 mod state;
 
 use std::{
@@ -19,7 +20,8 @@ pub use self::fault::{Call, Moment, Side, Verdict};
 use self::{fault::Process, state::State};
 use crate::{
     Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint, InboxRow, Joined,
-    NewNode, NodeRow, Page, Query, Refusal, RunImage, Store, StoreError, Swept, Unit, Written,
+    NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store,
+    StoreError, Swept, Unit, Written,
 };
 
 /// A store that keeps everything in memory: the shortest code that is right.
@@ -33,7 +35,7 @@ use crate::{
 /// and to crash: see [`Memory::on_call`], [`Memory::crash`] and [`Memory::kill`].
 ///
 /// Its hints go to everybody, the one who caused them included: [`Hint::Changed`] when a run became ready,
-/// got an inbox row or ended; [`Hint::Gone`] when a node's process ended by [`Memory::kill`] or
+/// got an inbox row, ended, or published something or took it back; [`Hint::Gone`] when a node's process ended by [`Memory::kill`] or
 /// [`Memory::crash`].
 #[derive(Clone)]
 pub struct Memory {
@@ -183,6 +185,14 @@ impl Store for Memory {
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
         self.call(Call::Claim, Some(request.node), |state| state.claim(&request))
+    }
+
+    fn claim_tasks(&self, request: SpreadClaim) -> Answer<'_, SpreadClaimed> {
+        self.call(Call::ClaimTasks, Some(request.node), |state| state.claim_tasks(&request))
+    }
+
+    fn held_tasks(&self, node: NodeId) -> Answer<'_, Vec<SpreadRow>> {
+        self.call(Call::Read, Some(node), |state| Ok(state.held_tasks(node)))
     }
 
     fn unblock(&self, node: NodeId, workflows: Vec<(Arc<str>, DefinitionId)>) -> Answer<'_, usize> {

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
 
+use crate::SpreadRow;
+
 /// The number that a store gave to one version of one workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -181,6 +183,8 @@ pub struct RunImage {
     pub inbox: Vec<InboxRow>,
     /// What its attempts saved, by step name.
     pub saved: Vec<SavedRow>,
+    /// Its attempts that any node may execute, by key.
+    pub published: Vec<SpreadRow>,
 }
 
 /// A process that runs an engine.

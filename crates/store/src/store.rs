@@ -6,8 +6,8 @@ use tokio::sync::broadcast;
 use windlass_core::{ClaimId, NodeId, RunId, Time};
 
 use crate::{
-    DefinitionId, DefinitionRow, End, InboxRow, NodeRow, Page, Query, Refusal, RunImage, StoreError, Unit,
-    Written,
+    DefinitionId, DefinitionRow, End, InboxRow, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim,
+    SpreadClaimed, SpreadRow, StoreError, Unit, Written,
 };
 
 /// A store's answer, on its way.
@@ -36,16 +36,17 @@ pub trait Store: Send + Sync + 'static {
     /// Says that the node lives, and looks around.
     fn heartbeat(&self, node: NodeId, running: u32) -> Answer<'_, Heartbeat>;
 
-    /// Removes a node. What it still holds becomes ready, and is not counted as recovered. A repeat fails
-    /// with [`StoreError::Fenced`].
+    /// Removes a node. What it still holds becomes ready, and is not counted as recovered; published attempts that it
+    /// holds are free again, and no death is counted. A repeat fails with [`StoreError::Fenced`].
     fn leave(&self, node: NodeId) -> Answer<'_, ()>;
 
     /// Declares the condemned node dead if the reason given holds, checked again under lock. Answers whether
     /// it is dead now: also when it was dead before, or is not known (any more).
     fn declare_dead(&self, judge: NodeId, condemned: NodeId, why: Death) -> Answer<'_, bool>;
 
-    /// Makes up to `limit` runs of dead nodes ready, each counted as recovered; removes the dead nodes that
-    /// hold nothing. Which runs come first is the store's choice.
+    /// Makes up to `limit` runs of dead nodes ready, each counted as recovered, and frees up to as many published
+    /// attempts, each with one more death; removes the dead nodes that hold nothing. Which come first is the store's
+    /// choice.
     fn sweep(&self, judge: NodeId, limit: usize) -> Answer<'_, Swept>;
 
     /// Does what [`commit`](Self::commit) does, on the thread of the caller, if that takes less than waking another
@@ -80,6 +81,16 @@ pub trait Store: Send + Sync + 'static {
     /// The same claim id again is a repeat: while the node holds runs under it, the answer is exactly those,
     /// and nothing is taken.
     fn claim(&self, request: Claim) -> Answer<'_, Claimed>;
+
+    /// Takes published attempts that nobody holds: the most urgent first, then those of the oldest run (by id), by
+    /// step and attempt, over all queues together.
+    ///
+    /// The same claim id again is a repeat: while the node holds attempts under it, the answer is exactly those, and
+    /// nothing is taken.
+    fn claim_tasks(&self, request: SpreadClaim) -> Answer<'_, SpreadClaimed>;
+
+    /// The published attempts that this node holds, by urgency. It changes nothing, so it is not fenced.
+    fn held_tasks(&self, node: NodeId) -> Answer<'_, Vec<SpreadRow>>;
 
     /// Makes every run ready that is blocked in one of these workflows and was blocked by another version
     /// than the one given, or by none that is known ([`Wait::blocked_by`](crate::Wait::blocked_by)). Answers
@@ -172,6 +183,8 @@ pub enum Death {
 pub struct Swept {
     /// How many runs became ready.
     pub released: usize,
+    /// How many published attempts are free again.
+    pub tasks: usize,
     /// Whether dead nodes still hold something.
     pub more: bool,
 }

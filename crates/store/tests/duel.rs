@@ -9,7 +9,8 @@ use tokio::sync::broadcast;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
     Act, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint, InboxRow, Joined,
-    KeyLife, NewNode, NodeRow, Page, Query, Refusal, RunImage, Store, Swept, Unit, Written,
+    KeyLife, NewNode, NodeRow, Page, Query, Reach, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow,
+    Store, Swept, Unit, Written,
     conformance::{Duel, Fixture, MemoryFixture},
 };
 
@@ -115,6 +116,14 @@ impl Store for Bent {
             (self.claimed)(&mut claimed);
             Ok(claimed)
         })
+    }
+
+    fn claim_tasks(&self, request: SpreadClaim) -> Answer<'_, SpreadClaimed> {
+        self.inner.claim_tasks(request)
+    }
+
+    fn held_tasks(&self, node: NodeId) -> Answer<'_, Vec<SpreadRow>> {
+        self.inner.held_tasks(node)
     }
 
     fn unblock(&self, node: NodeId, workflows: Vec<(Arc<str>, DefinitionId)>) -> Answer<'_, usize> {
@@ -230,6 +239,24 @@ async fn a_flaw_is_found_replayed_and_cut_down() {
             },
         ),
         (
+            "what is held is withdrawn too",
+            Bent {
+                unit: |unit| {
+                    if let Act::Withdraw { reach, .. } = &mut unit.act {
+                        *reach = Reach::All;
+                    }
+                },
+                ..honest.clone()
+            },
+        ),
+        (
+            "deaths of published attempts are not counted",
+            Bent {
+                image: |image| image.published.iter_mut().for_each(|row| row.deaths = 0),
+                ..honest.clone()
+            },
+        ),
+        (
             "any generation is reopened",
             Bent {
                 unit: |unit| {
@@ -274,8 +301,10 @@ async fn every_answer_of_a_commit_is_reached() {
         "Open",
         "Started",
         "Started owned",
+        "TooLate",
         "Unfit",
         "Unknown",
+        "Withdrawn",
     ];
     assert_eq!(answers, expected.map(String::from).into());
 }

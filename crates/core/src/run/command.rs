@@ -86,6 +86,12 @@ pub enum Ended {
     Failed(Failure),
     /// It was stopped before it could end by itself.
     Cut,
+    /// So many nodes died that executed it, that nobody tries again. Only for attempts that were published: the others
+    /// are counted with their run.
+    Killed {
+        /// How many.
+        deaths: u32,
+    },
 }
 
 /// What somebody outside wants of a run.
@@ -119,10 +125,19 @@ pub enum Command {
     },
     /// Start an attempt.
     Start(Attempt),
+    /// Publish an attempt, for any node to execute. Its end is told with [`Event::Ended`], whoever executed it.
+    Publish(Attempt),
+    /// Take back a published attempt whose deadline has passed, and say that it failed, unless it has ended.
+    Withdraw {
+        /// What was attempted.
+        attempt: Attempt,
+        /// How long its task may take.
+        after: Duration,
+    },
     /// Let this lane start when no other suspect executes: it was executing when its process died, and if it
     /// kills the next one too, nobody else should be blamed. Answered with [`Event::Isolated`].
     Isolate(LaneId),
-    /// Stop a running attempt: tell it, give it its grace, then drop it.
+    /// Stop a running attempt: tell it, give it its grace, then drop it. One that is published is cut off at once.
     Stop(LaneId),
     /// End the run, together with the records that were asked for before.
     End(Verdict),

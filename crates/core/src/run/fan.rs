@@ -98,7 +98,16 @@ impl Run {
             let at = entry.ended_at.unwrap_or(entry.ready_at);
             return self.fan_done(task, at);
         }
-        let first: Vec<u32> = fan.queued.drain(..fan.left.min(limit as usize)).collect();
+        let mut first: Vec<u32> = fan.queued.drain(..fan.left.min(limit as usize)).collect();
+        if !self.published.is_empty() {
+            // Whoever published them may have had another limit.
+            let is_out = |item: &u32| {
+                let lane = LaneId { task, item: Some(*item) };
+                self.published.contains(&(lane, fan.lanes[*item as usize].spent + 1))
+            };
+            first.extend(fan.queued.iter().copied().filter(is_out));
+            fan.queued.retain(|item| !first.contains(item));
+        }
         for item in first {
             self.queue(LaneId { task, item: Some(item) });
         }

@@ -15,6 +15,10 @@ pub(super) enum Phase {
     Running,
     /// An attempt waits, without a slot, until this time.
     Deferred(Time),
+    /// An attempt is published, and executed by whoever takes it.
+    Away,
+    /// A published attempt is being taken back.
+    Recalled,
     /// It has ended.
     Done(StepKind),
 }
@@ -30,7 +34,12 @@ impl Lane {
     pub(super) const NEW: Self = Self { phase: Phase::Waiting, spent: 0 };
 
     pub(super) const fn is_alive(self) -> bool {
-        matches!(self.phase, Phase::Running | Phase::Deferred(_))
+        matches!(self.phase, Phase::Running | Phase::Deferred(_)) || self.is_out()
+    }
+
+    /// Whether an attempt was published, and its end has not been heard.
+    pub(super) const fn is_out(self) -> bool {
+        matches!(self.phase, Phase::Away | Phase::Recalled)
     }
 
     pub(super) const fn is_done(self) -> bool {

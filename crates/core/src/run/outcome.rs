@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::{Ended, LaneId, Lanes, Phase, Run};
+use super::{Ended, LaneId, Lanes, Phase, Run, Verdict};
 use crate::{Detail, Failure, StepKind, TaskIx, Time};
 
 impl Run {
@@ -17,8 +17,10 @@ impl Run {
         if !self.lane(lane).is_alive() {
             return;
         }
-        if matches!(self.lane(lane).phase, Phase::Deferred(_)) {
-            self.deferred -= 1;
+        match self.lane(lane).phase {
+            Phase::Deferred(_) => self.deferred -= 1,
+            Phase::Away => self.away -= 1,
+            _ => {}
         }
         self.alive -= 1;
         let attempt = self.lane(lane).spent + 1;
@@ -38,6 +40,11 @@ impl Run {
             }
             // The node gives the run up; the attempt does not count, and whoever takes the run repeats it.
             Ended::Cut => self.wake(lane),
+            Ended::Killed { deaths } => {
+                self.lane_mut(lane).phase = Phase::Ready;
+                let step = self.step_name(lane).to_string();
+                self.close(Verdict::Abandoned { step, deaths });
+            }
         }
     }
 

@@ -29,6 +29,10 @@ pub struct Seed {
     pub timeout: Option<Duration>,
     /// How many instances of a `for_each` without a limit may be in flight.
     pub fan_limit: u32,
+    /// For each task, whether its attempts are published for any node to execute. Empty when none are.
+    pub spread: Arc<[bool]>,
+    /// Attempts that are published, or of which an outcome has come: what of them is current is not published again.
+    pub published: Vec<(LaneId, u32)>,
     /// The context it started with.
     pub context: Map<String, Value>,
     /// Its records with their generations, in the order in which they were recorded.
@@ -134,6 +138,10 @@ impl Run {
             tasks,
             alive: 0,
             deferred: 0,
+            away: 0,
+            spread: seed.spread,
+            published: seed.published.into_iter().collect(),
+            recalls: Default::default(),
             considered: Default::default(),
             ready: Default::default(),
             gate: Default::default(),

@@ -1,5 +1,6 @@
 //! The run state machine, driven by an engine in a box.
 
+mod away;
 mod contexts;
 mod dice;
 mod fan;

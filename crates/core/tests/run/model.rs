@@ -215,7 +215,7 @@ fn last(
             }
             Ended::Failed(failure) if retry.decide(attempt, &failure, 0.5).is_none() => return Err(failure),
             Ended::Failed(_) => attempt += 1,
-            Ended::Cut => panic!("no script cuts an attempt off"),
+            Ended::Cut | Ended::Killed { .. } => panic!("no script cuts an attempt off"),
         }
     }
 }

@@ -260,6 +260,8 @@ fn records_that_the_code_has_no_place_for_are_told_and_nothing_starts() {
         opened_at: world.opened_at,
         timeout: None,
         fan_limit: 1,
+        spread: Default::default(),
+        published: Vec::new(),
         context: Default::default(),
         steps: world.durable.clone(),
     };

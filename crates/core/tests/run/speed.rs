@@ -48,6 +48,8 @@ fn seed(draft: Draft, steps: Vec<Step>) -> Seed {
         opened_at: Time(0),
         timeout: None,
         fan_limit: u32::MAX,
+        spread: Default::default(),
+        published: Vec::new(),
         context: json!({ "kept": "as it was" }).as_object().cloned().expect("it is an object"),
         steps: steps.into_iter().map(|step| (1, step)).collect(),
     }
@@ -64,7 +66,9 @@ fn drive(draft: Draft, changes: impl Fn(usize) -> Changes, items: Option<u32>) -
             match command {
                 Command::Record { step, .. } => records.push(step),
                 Command::Start(attempt) => todo.push_back((attempt.lane, run.context_for(attempt.lane.task))),
-                Command::Stop(_) | Command::Isolate(_) => panic!("nothing has happened to the run"),
+                Command::Stop(_) | Command::Isolate(_) | Command::Publish(_) | Command::Withdraw { .. } => {
+                    panic!("nothing has happened to the run")
+                }
                 Command::End(verdict) => {
                     assert_eq!(verdict, Verdict::Completed);
                     return (run, records, begun.elapsed());

@@ -29,6 +29,7 @@ pub fn command(world: &World, command: &Command) {
         }
         Command::Stop(lane) => assert!(world.live.contains_key(lane), "only what executes is stopped"),
         Command::End(verdict) => end(world, verdict),
+        Command::Publish(_) | Command::Withdraw { .. } => panic!("nothing is spread here"),
     }
 }
 

@@ -198,6 +198,7 @@ impl World {
                 Command::Isolate(lane) => drop(self.isolating.insert(lane)),
                 Command::Stop(lane) => self.live.get_mut(&lane).expect("it executes").stopped = true,
                 Command::End(verdict) => self.flights.push_back(Flight::End(verdict)),
+                Command::Publish(_) | Command::Withdraw { .. } => panic!("nothing is spread here"),
             }
         }
         watch::states(self);
@@ -405,6 +406,8 @@ fn seed(
         opened_at,
         timeout: setup.definition.timeout,
         fan_limit: setup.fan_limit,
+        spread: Default::default(),
+        published: Vec::new(),
         context: setup.context.clone(),
         steps,
     }

@@ -36,7 +36,7 @@ impl Job {
         };
         for left in (0..=AGAIN).rev() {
             let executed = Box::pin(self.execute(isolation, &body, &call));
-            let why = match within(executed, &self.cell.node, &self.cx).await {
+            let why = match within(executed, self.host.node(), &self.cx).await {
                 Err(failure) => {
                     drop(held);
                     return self.report(Err(failure));
@@ -55,7 +55,7 @@ impl Job {
                 drop(held);
                 return self.report(Err(why));
             }
-            if self.cx.is_cancelled() || !self.cell.node.may_act(self.cell.subject.holder) {
+            if self.cx.is_cancelled() || !self.host.node().may_act(self.host.subject().holder) {
                 // Dropped, it says that it was cut off.
                 return;
             }
@@ -102,7 +102,7 @@ impl Job {
     }
 
     fn postgres(&self) -> Result<&Postgres, Failure> {
-        let store = self.cell.node.hub.store.itself().and_then(|store| store.downcast_ref());
+        let store = self.host.node().hub.store.itself().and_then(|store| store.downcast_ref());
         store.ok_or_else(|| Failure::permanent("the engine's store is not on PostgreSQL"))
     }
 
@@ -116,7 +116,7 @@ impl Job {
     ) -> Option<(Self, Held, Failure)> {
         // Its code has ended in time.
         held._watched = None;
-        let (along, record) = match self.cell.record(&self.cx, self.lane, &done, self.started_at()) {
+        let (along, record) = match self.home().record(&self.cx, self.lane, &done, self.started_at()) {
             Ok(both) => both,
             Err(failure) => {
                 self.report(Err(failure));
@@ -145,7 +145,7 @@ impl Job {
 
     /// Commits. When the answer is lost, finds out what became of it, for as long as this node has its lease.
     async fn settle(&self, transaction: Transaction, along: Along) -> Result<Fate, StoreError> {
-        let (node, holder) = (&self.cell.node, along.node);
+        let (node, holder) = (self.host.node(), along.node);
         let mut fate = transaction.settle(along.clone()).await;
         let (mut pause, most) = PAUSES;
         loop {

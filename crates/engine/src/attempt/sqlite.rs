@@ -87,7 +87,7 @@ impl Job {
 
     /// Has it done, again while the store is out of reach.
     async fn transacted(&self, work: &Arc<Work>) -> Result<Transacted<Missed>, StoreError> {
-        let (cell, (mut pause, most)) = (&self.cell, PAUSES);
+        let (cell, (mut pause, most)) = (self.home(), PAUSES);
         loop {
             let error = match self.watched(work, self.ask(work)?).await {
                 Err(error) if error.is_temporary() && work.executed.load(Ordering::Relaxed) <= AGAIN => error,
@@ -110,13 +110,13 @@ impl Job {
 
     /// Hands the work to the thread that writes.
     fn ask(&self, work: &Arc<Work>) -> Result<Answer<'static, Transacted<Missed>>, StoreError> {
-        let store = self.cell.node.hub.store.itself().and_then(|store| store.downcast_ref::<Sqlite>());
+        let store = self.host.node().hub.store.itself().and_then(|store| store.downcast_ref::<Sqlite>());
         let store =
             store.ok_or_else(|| StoreError::Broken("the engine's store is not on SQLite".to_owned()))?;
-        let subject = &self.cell.subject;
+        let subject = self.host.subject();
         let holder = Holder { node: subject.holder, run: subject.run, claim: subject.claim };
         let (cell, lane, cx, started_at) =
-            (Arc::clone(&self.cell), self.lane, self.cx.clone(), self.started_at());
+            (Arc::clone(self.home()), self.lane, self.cx.clone(), self.started_at());
         let (work, span) = (Arc::clone(work), tracing::Span::current());
         Ok(store.transact(holder, move |tx: &Transaction<'_>| -> Result<StepRow, Missed> {
             let _entered = span.enter();

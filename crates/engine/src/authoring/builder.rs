@@ -71,6 +71,12 @@ impl WorkflowBuilder {
         self
     }
 
+    /// Lets any node that serves the run's queue execute its tasks. Default: the node that holds the run does.
+    pub fn spread(mut self) -> Self {
+        self.draft.spread = true;
+        self
+    }
+
     /// Makes the workflow.
     ///
     /// # Errors

@@ -25,6 +25,8 @@ pub struct WorkflowParts {
     pub durability: Durability,
     /// The longest that a run may take.
     pub timeout: Option<Duration>,
+    /// Whether its tasks are executed by any node.
+    pub spread: bool,
 }
 
 /// What a macro saw of a task.
@@ -54,7 +56,7 @@ pub struct TaskParts {
     pub merge: Merge,
     /// Whether its failure leaves the run's verdict alone.
     pub allow_failure: bool,
-    /// The queue whose slots it takes.
+    /// The queue that its attempts wait in.
     pub queue: Option<&'static str>,
 }
 
@@ -116,6 +118,7 @@ pub fn build<I, O>(workflow: WorkflowParts, tasks: Vec<(TaskParts, TaskCode)>) -
     draft.on_failure = workflow.on_failure;
     draft.durability = workflow.durability;
     draft.timeout = workflow.timeout;
+    draft.spread = workflow.spread;
     let mut codes = Vec::with_capacity(tasks.len());
     for (parts, code) in tasks {
         let task = parts.draft();

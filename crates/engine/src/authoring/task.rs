@@ -135,7 +135,8 @@ impl Task {
         self
     }
 
-    /// Sets the queue whose slots its attempts take. Default: the run's queue.
+    /// Sets the queue that its attempts wait in: any node that serves it executes them. Default: they are executed by
+    /// the node that holds the run.
     #[must_use]
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.draft.queue = Some(queue.into());

@@ -57,6 +57,12 @@ pub(crate) fn problems(workflows: &[AnyWorkflow], store: &dyn Store) -> Vec<Stri
                     store.describe()
                 ));
             }
+            if task.queue.is_some() {
+                problems.push(format!(
+                    "task `{name}` of `{of}` takes a transaction, and can only be executed where its run is: leave its \
+                     `queue` out, or take no `tx`"
+                ));
+            }
             if definition.durability == Durability::Pipelined {
                 problems.push(format!(
                     "task `{name}` of `{of}` takes a transaction, which could be committed before the results that it \

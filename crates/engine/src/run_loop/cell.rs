@@ -32,6 +32,16 @@ pub(crate) struct Subject {
     pub(crate) registered: Arc<Registered>,
 }
 
+impl Subject {
+    pub(crate) fn task(&self, at: TaskIx) -> &Task {
+        self.registered.plan.definition.task(at)
+    }
+
+    pub(crate) fn code(&self, at: TaskIx) -> &TaskCode {
+        &self.registered.workflow.code()[at.get()]
+    }
+}
+
 /// A run that this node holds.
 ///
 /// It has no task of its own: whoever brings it news also does what follows from it, on the spot. Who comes while
@@ -233,12 +243,8 @@ impl RunCell {
         }
     }
 
-    pub(crate) fn task(&self, at: TaskIx) -> &Task {
-        self.subject.registered.plan.definition.task(at)
-    }
-
     pub(crate) fn code(&self, at: TaskIx) -> &TaskCode {
-        &self.subject.registered.workflow.code()[at.get()]
+        self.subject.code(at)
     }
 
     /// Gives the run's place on this node back.

@@ -2,26 +2,26 @@
 
 use std::sync::Arc;
 
-use windlass_core::{Attempt, Context, Ended, Event, Failure, LaneId, StepKind, TaskIx};
+use windlass_core::{Attempt, Ended, Event, LaneId, TaskIx};
 
 use super::{Live, Mail, RunCell, RunLoop, cell::Stopped};
 use crate::{
-    Call, Code, Cx, Dependency, Item, Slot,
-    attempt::{self, Begun, Over},
+    Code, Cx, Slot, arguments,
+    attempt::{self, Begun, Host, Over},
 };
 
 impl RunLoop {
     /// Begins an attempt, unless a mail is there that stops everything.
     pub(super) fn start(&mut self, cell: &Arc<RunCell>, attempt: Attempt) -> bool {
         let lane = attempt.lane;
-        let cx = Cx::of(cell, attempt, self.now);
+        let cx = Cx::of(Host::Home(Arc::clone(cell)), attempt, self.now);
         if !cell.enter(&cx) {
             return false;
         }
         if !self.saved.is_empty() {
             *cx.inner().saved.lock() = self.saved.get(&cx.step()).cloned();
         }
-        let call = self.call(cell, lane, cx.clone());
+        let call = arguments::call(&cell.subject, &mut self.run, &mut self.outputs, lane, cx.clone());
         let begun = attempt::begin(cell, lane, &cx, call, self.now);
         let stopped = cell.exit();
         match begun {
@@ -52,41 +52,6 @@ impl RunLoop {
         }
     }
 
-    fn call(&mut self, cell: &RunCell, lane: LaneId, cx: Cx) -> Call {
-        let task = cell.task(lane.task);
-        let dependencies = task.dependencies.iter().map(|&at| self.dependency(at)).collect();
-        let item = task.for_each.zip(lane.item).and_then(|(for_each, index)| {
-            let source = self.result_of(for_each.over)?;
-            Some(Item { source, index: index as usize })
-        });
-        Call {
-            input: cell.subject.input.clone(),
-            dependencies,
-            item,
-            context: Context::new(self.run.context_for(lane.task)),
-            detached: None,
-            cx,
-        }
-    }
-
-    fn dependency(&mut self, at: TaskIx) -> Dependency {
-        match self.run.outcome(at) {
-            Some(StepKind::Completed) => match self.result_of(at) {
-                Some(slot) => Dependency::Completed(slot),
-                None => Dependency::Failed(Failure::permanent("its result is missing from the record")),
-            },
-            Some(StepKind::Skipped) => match self.run.skip(at) {
-                Some(skip) => Dependency::Skipped(skip.clone()),
-                None => Dependency::Skipped(windlass_core::Skip::Rule),
-            },
-            Some(StepKind::Failed) => match self.run.failure(at) {
-                Some(failure) => Dependency::Failed(failure.clone()),
-                None => Dependency::Failed(Failure::new("the task failed")),
-            },
-            _ => Dependency::Cancelled,
-        }
-    }
-
     /// The result of a completed task: an array of all instances' results, for a `for_each`.
     pub(super) fn result_of(&mut self, task: TaskIx) -> Option<Slot> {
         self.outputs.result(task, &self.run)
@@ -96,6 +61,11 @@ impl RunLoop {
         if let Some(at) = self.starts.iter().position(|attempt| attempt.lane == lane) {
             // It has not begun, so there is nothing to stop.
             self.starts.remove(at);
+            let started_at = cell.node.hub.clock.at(self.now);
+            self.apply(cell, Event::Ended { lane, started_at, ended: Ended::Cut, dice: 0.0 });
+        }
+        if self.run.out(lane).is_some() {
+            // Its row goes with the run's end, and whoever executes it is told then.
             let started_at = cell.node.hub.clock.at(self.now);
             self.apply(cell, Event::Ended { lane, started_at, ended: Ended::Cut, dice: 0.0 });
         }

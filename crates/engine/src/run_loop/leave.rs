@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::{Rest, RunState, StepKind, TaskIx, Time, Verdict};
-use windlass_store::{Act, End, NewEnd, StepRow, StoreError, Wait, Written};
+use windlass_store::{Act, End, NewEnd, OUTCOME, StepRow, StoreError, Wait, Written};
 
 use super::{RunCell, RunLoop, submit};
 use crate::{
@@ -38,6 +38,10 @@ impl RunLoop {
             // First the room, then the word: whoever waits for this end may start the next run at once.
             leaving.release();
             let (node, run) = (&leaving.node, leaving.subject.run);
+            if leaving.subject.registered.routes.any() {
+                // What was published went with the end; whoever executes it here is to be told.
+                node.guests.changed.notify_one();
+            }
             match fate {
                 Ok(written) => {
                     leaving.subject.registered.meters.ended(state);
@@ -76,18 +80,27 @@ impl RunLoop {
         if self.over {
             return;
         }
-        let topics = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        self.lingers = None;
+        let is_away = self.run.is_away();
+        let topics = |names: &[&str]| {
+            let outcome = is_away.then_some(OUTCOME);
+            names.iter().copied().chain(outcome).map(str::to_owned).collect()
+        };
         let wait = match self.run.rest() {
             Rest::Busy => return,
             Rest::Halted => {
                 return self.give_up(cell, Act::Release { claim: cell.subject.claim }, None);
             }
             Rest::Waiting(Some(until)) if !is_far(cell, until) => return,
+            Rest::Waiting(_) if is_away && self.lingers(cell) => return,
             Rest::Waiting(until) => Wait {
                 state: RunState::Suspended,
                 until,
                 topics: topics(&[order::CANCEL, order::PAUSE, order::TERMINATE]),
-                reason: Some("waiting for a retry or a deferred task".to_owned()),
+                reason: Some(match is_away {
+                    true => "waiting for published tasks".to_owned(),
+                    false => "waiting for a retry or a deferred task".to_owned(),
+                }),
                 blocked_by: None,
             },
             Rest::Paused(until) => Wait {
@@ -98,10 +111,21 @@ impl RunLoop {
                 blocked_by: None,
             },
         };
+        if wait.state == RunState::Paused {
+            self.withdraw_unbegun(cell);
+        }
         let until = wait.until;
         let consumed = std::mem::take(&mut self.consumed);
         let act = Act::Park { claim: cell.subject.claim, steps: Vec::new(), consumed, wait };
         self.give_up(cell, act, until);
+    }
+
+    /// Whether the run stays for a while, since outcomes may come soon.
+    fn lingers(&mut self, cell: &RunCell) -> bool {
+        let until = self.news + cell.node.options.park_after;
+        let stays = self.now < until;
+        self.lingers = stays.then(|| cell.node.hub.clock.at(until));
+        stays
     }
 
     fn give_up(&mut self, cell: &Arc<RunCell>, act: Act, until: Option<Time>) {

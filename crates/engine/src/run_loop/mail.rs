@@ -5,8 +5,9 @@ use std::{collections::HashMap, sync::Arc};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use windlass_core::{Failure, LaneId, TaskView, Time};
-use windlass_store::InboxRow;
+use windlass_store::{InboxRow, SpreadKey};
 
+use super::Recall;
 use crate::{Done, committer::Lost};
 
 /// What a run is told.
@@ -23,6 +24,8 @@ pub(crate) enum Mail {
     Deferred(LaneId, u32, Time),
     /// A deferred attempt of this number goes on.
     Undeferred(LaneId, u32),
+    /// Published attempts were taken back, but for those that are named as out.
+    Withdrawn { lanes: Vec<(LaneId, u32)>, out: Vec<SpreadKey>, why: Recall },
     /// Something came from outside.
     Inbox(Box<InboxRow>),
     /// The time has come that the core named.

@@ -2,11 +2,15 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use windlass_core::{ClaimId, Order, Seed, Time};
-use windlass_store::{InboxRow, Memory};
+use windlass_core::{ClaimId, LaneId, Order, Seed, TaskIx, Time};
+use windlass_store::{InboxRow, Memory, OUTCOME, SpreadKey};
 
 use super::{Mail, RunCell, RunLoop, Subject};
-use crate::{Engine, Failure, Slot, Task, Workflow, order, outputs::Outputs};
+use crate::{
+    Done, Engine, Failure, Slot, Task, Workflow, order,
+    outputs::Outputs,
+    report::{Ending, Report},
+};
 
 /// What may start and is stopped before it did is the last that anybody hears of this run.
 #[tokio::test]
@@ -27,6 +31,7 @@ async fn a_run_that_is_told_to_start_and_to_stop_in_one_breath_ends() {
         holder: node.id().expect("it has joined"),
         generation: 1,
         epoch: 0,
+        epoch: 0,
         queue: "default".into(),
         key: None,
         input: Slot::from_bytes(Bytes::from_static(b"null")),
@@ -41,6 +46,8 @@ async fn a_run_that_is_told_to_start_and_to_stop_in_one_breath_ends() {
         opened_at: node.hub.clock.now(),
         timeout: None,
         fan_limit: 10,
+        spread: Arc::default(),
+        published: Vec::new(),
         context: serde_json::Map::new(),
         steps: Vec::new(),
     };
@@ -57,4 +64,58 @@ async fn a_run_that_is_told_to_start_and_to_stop_in_one_breath_ends() {
     let ended = tokio::time::timeout(Duration::from_secs(5), handle).await.expect("the run ends");
     assert!(told.elapsed() < Duration::from_secs(2), "{:?}", told.elapsed());
     assert_eq!(ended.expect_err("it was cancelled").code(), "run_cancelled");
+}
+
+/// A run that is taken up hears of an outcome while it is on its way to its run loop.
+#[tokio::test]
+async fn an_outcome_that_comes_before_its_run_has_begun_is_not_lost() {
+    let body = |_| std::future::pending::<Result<u32, Failure>>();
+    let far = Task::new("far", body).queue("nowhere");
+    let workflow = Workflow::builder("early").task(far).build().expect("it is sound");
+    let store = Arc::new(Memory::new(|| Time(1_000_000)));
+    let engine = Engine::over(store).workflow(workflow.clone()).launch().await.expect("it launches");
+    let handle = engine.start(workflow, serde_json::Value::Null).await.expect("it starts");
+    let (client, run) = (engine.client(), handle.id());
+    let node = client.node().expect("an engine has one");
+    let registered = &node.registry["early"];
+    let subject = Subject {
+        run,
+        claim: ClaimId::first(run),
+        holder: node.id().expect("it has joined"),
+        generation: 1,
+        queue: "default".into(),
+        key: None,
+        input: Slot::from_bytes(Bytes::from_static(b"null")),
+        registered: Arc::clone(registered),
+    };
+    let seed = Seed {
+        plan: Arc::clone(&registered.plan),
+        generation: 1,
+        recoveries: 0,
+        max_recoveries: 5,
+        opened_at: node.hub.clock.now(),
+        timeout: None,
+        fan_limit: 10,
+        spread: Arc::clone(registered.routes.spread()),
+        published: vec![(LaneId::of(TaskIx::from(0)), 1)],
+        context: serde_json::Map::new(),
+        steps: Vec::new(),
+    };
+    let loop_ =
+        RunLoop::new(windlass_core::Run::new(seed).expect("it fits"), Outputs::new(1), HashMap::new());
+    assert!(node.reserve());
+    let cell = RunCell::hold(Arc::clone(node), subject, loop_);
+    let output = Slot::new(7).expect("a number is JSON");
+    let report = Report {
+        generation: 1,
+        key: SpreadKey { step: "far".into(), attempt: 1 },
+        started_at: node.hub.clock.now(),
+        ending: Ending::Done(Done { output, changes: Default::default() }),
+    };
+    let body = report.encode(&node.hub).expect("it can be written");
+    let row = InboxRow { seq: 1, run, topic: OUTCOME.to_owned(), body, at: node.hub.clock.now() };
+    cell.tell(Mail::Inbox(Box::new(row)));
+    cell.tell(Mail::Begin(Vec::new()));
+    let output = tokio::time::timeout(Duration::from_secs(5), handle).await.expect("the run ends");
+    assert_eq!(output.expect("it completes"), 7);
 }

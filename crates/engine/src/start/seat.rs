@@ -68,6 +68,8 @@ impl Seat {
             opened_at: at,
             timeout: new.timeout,
             fan_limit: u32::try_from(node.options.slots).unwrap_or(u32::MAX),
+            spread: Arc::clone(self.registered.routes.spread()),
+            published: Vec::new(),
             context: new.context,
             steps: Vec::new(),
         };

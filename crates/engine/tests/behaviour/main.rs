@@ -4,6 +4,7 @@ mod fan_out;
 mod lab;
 mod launch;
 mod limits;
+mod spread;
 mod steering;
 mod traps;
 mod versions;

@@ -147,7 +147,8 @@ async fn one_slow_task_holds_up_no_other_run() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_is_woken_by_the_end_of_its_run_and_never_polls_for_it() -> Result<()> {
-    let engine = Engine::open("sqlite::memory:").workflow(modest::workflow()).launch().await?;
+    let engine =
+        Engine::open("sqlite::memory:").queue("narrow", 1).workflow(modest::workflow()).launch().await?;
     engine.start(modest::workflow(), ()).await?.await?;
     let begun = Instant::now();
     for _ in 0..20 {

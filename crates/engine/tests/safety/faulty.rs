@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
     Act, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint, InboxRow, Joined,
-    NewNode, NodeRow, Page, Query, Refusal, RunImage, Store, StoreError, Swept, Unit, Written,
+    NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store,
+    StoreError, Swept, Unit, Written,
 };
 
 /// A call that changes something, as a test may want to know it.
@@ -225,6 +226,14 @@ impl Store for Faulty {
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
         self.call(Asked::Other, move |store| store.claim(request), |_| {})
+    }
+
+    fn claim_tasks(&self, request: SpreadClaim) -> Answer<'_, SpreadClaimed> {
+        self.call(Asked::Other, move |store| store.claim_tasks(request), |_| {})
+    }
+
+    fn held_tasks(&self, node: NodeId) -> Answer<'_, Vec<SpreadRow>> {
+        self.call(Asked::Read, move |store| store.held_tasks(node), |_| {})
     }
 
     fn unblock(&self, node: NodeId, workflows: Vec<(Arc<str>, DefinitionId)>) -> Answer<'_, usize> {

@@ -156,3 +156,22 @@ pub fn second_try(ledger: &Arc<Ledger>, wait: Duration) -> Workflow<u64, u64> {
         .expect("the graph is sound")
         .typed()
 }
+
+/// One task that gives so many numbers, one that works on each of them on any node, and one that adds them up.
+pub fn wide(ledger: &Arc<Ledger>) -> Workflow<u64, u64> {
+    let count =
+        Task::new("count", |cx: TaskCx| async move { Ok((0..cx.input::<u64>()?).collect::<Vec<_>>()) });
+    let ledger = Arc::clone(ledger);
+    let each = Task::new("each", move |cx: TaskCx| {
+        let ledger = Arc::clone(&ledger);
+        async move {
+            ledger.note(&cx);
+            tokio::time::sleep(WORK * 25).await;
+            cx.item::<u64>()
+        }
+    });
+    let sum =
+        Task::new("sum", |cx: TaskCx| async move { Ok(cx.result::<Vec<u64>>("each")?.iter().sum::<u64>()) });
+    let graph = Workflow::builder("wide").task(count).task(each.for_each("count")).task(sum.after(["each"]));
+    graph.spread().output("sum").build().expect("the graph is sound").typed()
+}

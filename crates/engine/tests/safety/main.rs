@@ -27,6 +27,7 @@ mod program;
 mod proxy;
 mod role;
 mod room;
+mod spread;
 mod stage;
 mod stopping;
 #[cfg(feature = "postgres")]

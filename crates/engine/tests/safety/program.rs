@@ -55,6 +55,7 @@ fn program() {
         match role.part {
             Part::Sweep { kill } => sweep(&role, &room, ledger, kill).await,
             Part::Serve => serve(&role, &room, ledger).await,
+            Part::Spread => spread(&role, &room, ledger).await,
             Part::Poison => poison(&role, &room, ledger).await,
             Part::Enter => entries::serve(&role, &room, orders()).await,
             Part::EnterAll { kill } => entries::enter_all(&role, &room, kill).await,
@@ -230,6 +231,40 @@ fn end_of(unit: &Unit) -> Option<(RunId, u64)> {
         Act::End { claim, .. } => Some((unit.run, claim.0)),
         _ => None,
     }
+}
+
+async fn spread(role: &Role, room: &Room, ledger: Arc<Ledger>) {
+    let mut orders = orders();
+    let store = Faulty::new(room.store().await);
+    store.on_call(|asked| {
+        if matches!(asked, Asked::Join) {
+            JOINED.fetch_add(1, Ordering::SeqCst);
+        }
+        Fault::None
+    });
+    let wide = graph::wide(&ledger);
+    let engine = Engine::over(Arc::new(store))
+        .workflow(wide.clone())
+        .queue("default", crate::spread::SLOTS)
+        .heartbeat(role.heartbeat)
+        .stale_after(role.stale_after)
+        .park_after(role.park_after)
+        .launch()
+        .await
+        .expect("the engine launches");
+    say("ready");
+    while let Some(order) = orders.recv().await {
+        match order.split_once(' ') {
+            Some(("spread", tasks)) => {
+                let tasks: u64 = tasks.parse().expect("a number of tasks");
+                let run = engine.start(wide.clone(), tasks).await.expect("the run starts");
+                say(&format!("started {}", run.id()));
+            }
+            _ if order == "stop" => break,
+            _ => panic!("`{order}` is no order"),
+        }
+    }
+    engine.stop().await.expect("the engine stops");
 }
 
 /// One run kills the process whenever its neighbour has got a step further.

@@ -31,7 +31,9 @@ pub enum Part {
     },
     /// Runs whatever there is, and does what it is told line by line.
     Serve,
-    /// The same, with a task that kills the process.
+    /// Executes what is spread, a few tasks at once, and starts such a run when it is told to.
+    Spread,
+    /// The same as to serve, with a task that kills the process.
     Poison,
     /// Runs tasks that make entries in a table of the database, each in a transaction with its record, and does what it
     /// is told line by line.

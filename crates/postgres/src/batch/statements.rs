@@ -29,7 +29,15 @@ pub(super) const KNOWN_ENDS: &str = "\
                 $8::text[], $9::int[], $10::int[], $11::bigint[], $12::bigint[], $13::bytea[]) \
         AS u (workflow, run, generation, state, claim, output, failure, step_name, step_attempt, step_epoch, \
               step_started_at, step_ended_at, step_output)";
-pub(super) const CHECKED_INBOX: &str = "DELETE FROM {s}.inbox WHERE run = ANY($1)";
+/// What was published goes too, in the order of keys, as everybody locks it. That comes before the saved values go, so
+/// that none comes after.
+pub(super) const CHECKED_INBOX: &str = "\
+    WITH published AS MATERIALIZED (\
+        SELECT run, step, attempt FROM {s}.spread WHERE run = ANY($1) ORDER BY run, step, attempt FOR UPDATE), \
+    withdrawn AS (\
+        DELETE FROM {s}.spread AS s USING published AS p \
+        WHERE s.run = p.run AND s.step = p.step AND s.attempt = p.attempt) \
+    DELETE FROM {s}.inbox WHERE run = ANY($1)";
 pub(super) const CHECKED_SAVED: &str = "DELETE FROM {s}.saved WHERE run = ANY($1)";
 /// Records of runs that the node holds. One that is there already stays as it is.
 pub(super) const STEPS: &str = "\
@@ -53,6 +61,14 @@ pub(super) const ENDS: &str = "\
         WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation)";
 /// What goes with an end that this claim has written.
 pub(super) const CLEAR_INBOX: &str = "\
+    WITH published AS MATERIALIZED (\
+        SELECT s.run, s.step, s.attempt FROM unnest($1::uuid[], $2::bigint[]) AS u (run, claim) \
+        JOIN {s}.run AS r ON r.id = u.run \
+        JOIN {s}.ended AS e ON e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation AND e.claim = u.claim \
+        JOIN {s}.spread AS s ON s.run = u.run ORDER BY s.run, s.step, s.attempt FOR UPDATE OF s), \
+    withdrawn AS (\
+        DELETE FROM {s}.spread AS s USING published AS p \
+        WHERE s.run = p.run AND s.step = p.step AND s.attempt = p.attempt) \
     DELETE FROM {s}.inbox AS i USING unnest($1::uuid[], $2::bigint[]) AS u (run, claim), {s}.run AS r, {s}.ended AS e \
     WHERE i.run = u.run AND r.id = u.run \
       AND e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation AND e.claim = u.claim";

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
 use windlass_store::{
     Act, Claim, DefinitionId, DefinitionRow, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewNode,
-    NewRun, Owner, StepRow, Unit, Wait,
+    NewRun, NewSpread, Owner, Reach, SpreadClaim, SpreadKey, StepRow, Unit, Wait,
 };
 
 use crate::ask::Ask;
@@ -46,6 +46,38 @@ pub fn claim_of(node: NodeId, claim: u64) -> Ask {
         bytes: usize::MAX,
         free_own: false,
     })
+}
+
+/// The claim under which a published attempt is held.
+pub const TAKEN: ClaimId = ClaimId(50);
+
+pub fn tasks_of(node: NodeId, claim: u64) -> Ask {
+    Ask::ClaimTasks(SpreadClaim {
+        node,
+        claim: ClaimId(claim),
+        room: 1000,
+        queues: vec![("default".into(), 1000)],
+        workflows: vec![(etl(), V1)],
+        suspect_after: 100,
+        suspects: 0,
+    })
+}
+
+pub fn publish(tasks: &[&str]) -> Act {
+    let tasks = tasks.iter().map(|step| NewSpread { key: task(step), queue: "default".into() }).collect();
+    Act::Publish { claim: HELD, definition: V1, tasks }
+}
+
+pub fn withdraw(tasks: &[&str], reach: Reach) -> Act {
+    Act::Withdraw { claim: HELD, tasks: tasks.iter().map(|step| task(step)).collect(), reach }
+}
+
+pub fn deliver(step: &str) -> Act {
+    Act::Deliver { claim: TAKEN, task: task(step), outcome: bytes("done") }
+}
+
+pub fn task(step: &str) -> SpreadKey {
+    SpreadKey { step: step.into(), attempt: 1 }
 }
 
 pub fn node_of(id: NodeId) -> NewNode {

@@ -4,7 +4,8 @@ use std::{fmt::Debug, sync::Arc};
 
 use windlass_core::NodeId;
 use windlass_store::{
-    Act, Claim, Claimed, Death, DefinitionId, InboxRow, NewNode, NodeRow, RunImage, Store, StoreError, Unit,
+    Act, Claim, Claimed, Death, DefinitionId, InboxRow, NewNode, NodeRow, RunImage, SpreadClaim, Store,
+    StoreError, Unit,
 };
 
 use crate::call::Call;
@@ -14,6 +15,7 @@ use crate::call::Call;
 pub enum Ask {
     Commit(Option<NodeId>, Vec<Unit>),
     Claim(Claim),
+    ClaimTasks(SpreadClaim),
     Unblock(NodeId, Vec<(Arc<str>, DefinitionId)>),
     Join(NewNode),
     Heartbeat(NodeId),
@@ -48,6 +50,15 @@ impl Ask {
         Said::Words(match self {
             Self::Commit(node, batch) => show(store.commit(node, Arc::new(batch)).await),
             Self::Claim(claim) => return claimed(store.claim(claim).await),
+            Self::ClaimTasks(claim) => match store.claim_tasks(claim).await {
+                Ok(claimed) => {
+                    // Whoever got something claims again.
+                    let count = claimed.tasks.len();
+                    let looks_again = claimed.more || count > 0;
+                    return Said::Claimed { runs: format!("{:?}", claimed.tasks), count, looks_again };
+                }
+                Err(error) => show::<()>(Err(error)),
+            },
             Self::Unblock(node, workflows) => show(store.unblock(node, workflows).await),
             Self::Join(node) => show(store.join(node).await.map(|joined| joined.fenced)),
             Self::Heartbeat(node) => show(store.heartbeat(node, 1).await.map(|mut beat| {
@@ -77,6 +88,7 @@ impl Ask {
                 let due = Claim { free_own: false, ..none.clone() };
                 vec![Self::Claim(one), Self::Claim(none), Self::Claim(due), Self::Nothing]
             }
+            Self::ClaimTasks(_) => vec![Self::Nothing],
             Self::Commit(node, batch) => {
                 let mut less = batch.clone();
                 let owners = less.iter_mut().filter_map(|unit| match &mut unit.act {
@@ -101,7 +113,8 @@ impl Ask {
     pub fn may_wait_for(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Claim(claim), Self::Leave(node) | Self::DeclareDead(_, node)) => claim.node == *node,
-            (Self::Claim(_), _) => false,
+            (Self::ClaimTasks(claim), Self::Leave(node) | Self::DeclareDead(_, node)) => claim.node == *node,
+            (Self::Claim(_) | Self::ClaimTasks(_), _) => false,
             _ => true,
         }
     }

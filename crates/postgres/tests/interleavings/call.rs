@@ -71,7 +71,7 @@ impl Call {
             Ok(Written::Done { .. }) => "true".into(),
             Err(Refusal::Unknown | Refusal::Ended(_)) => "false".into(),
             Err(Refusal::KeyTaken { run }) => format!("WL002 {run}"),
-            Err(other) => panic!("{other:?}"),
+            other => panic!("{other:?}"),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// All that operations change.
-const TABLES: [&str; 13] = [
+const TABLES: [&str; 14] = [
     "node",
     "run",
     "ready",
@@ -29,6 +29,7 @@ const TABLES: [&str; 13] = [
     "inbox",
     "delivered",
     "saved",
+    "spread",
     "key",
     "tag",
     "definition",
@@ -46,6 +47,7 @@ const CONTENTS: &str = "\
         (SELECT string_agg(concat_ws(' ', run, topic, key, body, at), E'\\n' ORDER BY seq) FROM {s}.inbox), '#', \
         (SELECT string_agg(t::text, E'\\n' ORDER BY t.*) FROM {s}.delivered AS t), '#', \
         (SELECT string_agg(t::text, E'\\n' ORDER BY t.*) FROM {s}.saved AS t), '#', \
+        (SELECT string_agg(t::text, E'\\n' ORDER BY t.*) FROM {s}.spread AS t), '#', \
         (SELECT string_agg(t::text, E'\\n' ORDER BY t.*) FROM {s}.key AS t))";
 
 const WAITS: &str =

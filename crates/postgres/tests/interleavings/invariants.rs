@@ -3,7 +3,7 @@
 use crate::database::Database;
 
 /// What must never be found, and how to look for it.
-const NEVER: [(&str, &str); 9] = [
+const NEVER: [(&str, &str); 11] = [
     (
         "a run that is in no place",
         "SELECT id FROM places WHERE NOT ended AND NOT waits AND NOT held AND NOT ready",
@@ -21,6 +21,15 @@ const NEVER: [(&str, &str); 9] = [
         "an end of a generation that has not come, or none of one that is over",
         "SELECT r.id FROM {s}.run AS r WHERE (SELECT count(*) FROM {s}.ended AS e WHERE e.run = r.id) \
          <> r.generation - 1 + (SELECT count(*) FROM {s}.ended AS e WHERE e.run = r.id AND e.generation = r.generation)",
+    ),
+    (
+        "a published attempt of a run that has ended",
+        "SELECT p.id FROM places AS p JOIN {s}.spread AS s ON s.run = p.id WHERE ended",
+    ),
+    (
+        "a published attempt that has an outcome",
+        "SELECT s.run FROM {s}.spread AS s JOIN {s}.inbox AS i ON i.run = s.run AND i.topic = '!outcome' \
+         WHERE i.key = s.generation || '/' || s.attempt || '/' || s.step",
     ),
     (
         "a held run that its node would not find",

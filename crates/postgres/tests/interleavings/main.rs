@@ -65,3 +65,18 @@ async fn whatever_meets_over_an_ended_run_takes_turns() {
 async fn whatever_begins_at_once_takes_turns() {
     meet_all(World::Empty).await;
 }
+
+#[tokio::test]
+async fn whatever_meets_over_published_attempts_takes_turns() {
+    meet_all(World::Spread).await;
+}
+
+#[tokio::test]
+async fn whatever_meets_over_a_run_that_waits_for_its_attempts_takes_turns() {
+    meet_all(World::Parked).await;
+}
+
+#[tokio::test]
+async fn whatever_meets_over_attempts_of_a_dead_node_takes_turns() {
+    meet_all(World::SpreadDead).await;
+}

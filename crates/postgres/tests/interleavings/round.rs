@@ -7,7 +7,9 @@ use windlass_core::NodeId;
 use windlass_store::{Memory, Store, conformance::TestClock};
 
 use crate::{
-    acts::{FIRST, LATER, NEW, NEWER, ONE, SECOND, THREE, TWO, claim_of, etl, message, node_of, units},
+    acts::{
+        FIRST, LATER, NEW, NEWER, ONE, SECOND, THREE, TWO, claim_of, etl, message, node_of, tasks_of, units,
+    },
     ask::{Ask, Said, comparable, nameless, show},
     call::Way,
     database::Database,
@@ -175,7 +177,7 @@ impl Round {
         let (parts, _) = model(self.world).await;
         let (one, two) = (&parts[first].ask, &parts[second].ask);
         // A claim that is sent again gets what it got: whatever it does not hear of, nobody runs.
-        let is_repeat = first == second && matches!(one, Ask::Claim(_));
+        let is_repeat = first == second && matches!(one, Ask::Claim(_) | Ask::ClaimTasks(_));
         let or_less = |ask: &Ask| if is_repeat { Vec::new() } else { ask.or_less() };
         let ones: Vec<_> = [vec![one.clone()], or_less(one)].concat();
         let twos: Vec<_> = [vec![two.clone()], or_less(two)].concat();
@@ -227,6 +229,7 @@ async fn look(store: &dyn Store) -> String {
     for node in [ONE, TWO, THREE] {
         let inbox = store.inbox(node).await;
         seen += &show(inbox.map(|rows| rows.into_iter().map(|row| (row.run, row.topic)).collect::<Vec<_>>()));
+        seen += &show(store.held_tasks(node).await);
     }
     let ends = store.ends(runs).await.map(|mut ends| {
         ends.sort_by_key(|(run, _)| *run);
@@ -239,5 +242,6 @@ async fn look(store: &dyn Store) -> String {
     let newcomer = NodeId::from_bytes([7; 16]);
     store.join(node_of(newcomer)).await.unwrap();
     seen += &format!("\n{:?}", claim_of(newcomer, 100).put(store).await);
+    seen += &format!("\n{:?}", tasks_of(newcomer, 101).put(store).await);
     seen
 }

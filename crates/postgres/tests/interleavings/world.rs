@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use windlass_core::{ClaimId, NodeId, RunId, RunState, Time};
-use windlass_store::{Act, Claim, Idle, Memory, NewNode, NewRun, Store, Wait, conformance::TestClock};
+use windlass_store::{
+    Act, Claim, Idle, Memory, NewNode, NewRun, OUTCOME, Reach, Store, Wait, conformance::TestClock,
+};
 
 use crate::{
     acts::{
-        FIRST, HELD, LATER, NEW, NEWER, ONE, SECOND, STALE, THREE, TWO, V1, V2, bytes, claim_of, definition,
-        end, end_idle, etl, keyed, message, new_run, node_of, owned, park, record, start, wait_for,
+        FIRST, HELD, LATER, NEW, NEWER, ONE, SECOND, STALE, TAKEN, THREE, TWO, V1, V2, bytes, claim_of,
+        definition, deliver, end, end_idle, etl, keyed, message, new_run, node_of, owned, park, publish,
+        record, start, task, tasks_of, wait_for, withdraw,
     },
     ask::Ask,
     call::{Call, started},
@@ -41,6 +44,12 @@ pub enum World {
     Blocked,
     /// A run has ended.
     Ended,
+    /// A node holds a run that has published three attempts; another node holds two of them.
+    Spread,
+    /// The same, and the run waits for their outcomes, held by nobody.
+    Parked,
+    /// The same as the first, and the node that holds attempts is dead.
+    SpreadDead,
     /// There are no runs yet.
     Empty,
 }
@@ -124,6 +133,25 @@ impl World {
                 }
                 blocked()
             }
+            Self::Spread | Self::Parked | Self::SpreadDead => {
+                let message = hold(stage, ONE, FIRST, HELD).await;
+                put(stage, Ask::commit(ONE, vec![(FIRST, publish(&["b", "c"]))])).await;
+                put(stage, tasks_of(TWO, TAKEN.0)).await;
+                put(stage, Ask::commit(ONE, vec![(FIRST, publish(&["a"]))])).await;
+                if self == Self::Parked {
+                    put(stage, Ask::commit(ONE, vec![(FIRST, park(HELD, vec![], wait_for(OUTCOME)))])).await;
+                    return parked();
+                }
+                if self == Self::SpreadDead {
+                    stage.set_clock(later).await;
+                    for node in [ONE, THREE] {
+                        put(stage, Ask::Heartbeat(node)).await;
+                    }
+                    put(stage, Ask::DeclareDead(THREE, TWO)).await;
+                    return spread_dead(message);
+                }
+                spread(message)
+            }
             Self::Ended => {
                 let message = hold(stage, ONE, FIRST, HELD).await;
                 let taken_in = Act::Record { claim: HELD, steps: vec![], consumed: vec![message] };
@@ -146,6 +174,74 @@ fn held(message: i64) -> Vec<Part> {
         others("sweep", Ask::Sweep(TWO)),
     ]);
     parts
+}
+
+fn spread(message: i64) -> Vec<Part> {
+    let mut parts = publishers(message);
+    parts.extend(executors());
+    parts.extend([
+        others("end_idle", Ask::commit(None, vec![(FIRST, end_idle(Idle::Any))])),
+        others("leave of the holder", Ask::Leave(ONE)),
+        others("send", Ask::commit(None, vec![(FIRST, message_to_run())])),
+    ]);
+    parts
+}
+
+fn parked() -> Vec<Part> {
+    let mut parts = executors();
+    parts.extend([
+        others("claim", claim_of(THREE, 7)),
+        others("end_idle", Ask::commit(None, vec![(FIRST, end_idle(Idle::Any))])),
+        others("reopen", Ask::commit(None, vec![(FIRST, Act::Reopen { after: 1 })])),
+        others("withdraw", Ask::commit(ONE, vec![(FIRST, withdraw(&["a", "b"], Reach::All))])),
+    ]);
+    parts
+}
+
+fn spread_dead(message: i64) -> Vec<Part> {
+    let mut parts = publishers(message);
+    parts.extend([
+        others("sweep", Ask::Sweep(ONE)),
+        others("sweep by another", Ask::Sweep(THREE)),
+        others("deliver", Ask::commit(TWO, vec![(FIRST, deliver("b"))])),
+        others("claim tasks", tasks_of(THREE, 61)),
+        others("end_idle", Ask::commit(None, vec![(FIRST, end_idle(Idle::Any))])),
+    ]);
+    parts
+}
+
+/// What the holder of a run may do to what it has published.
+fn publishers(message: i64) -> Vec<Part> {
+    let acts = [
+        ("publish", publish(&["a", "b", "d"])),
+        ("withdraw all", withdraw(&["c", "b", "a"], Reach::All)),
+        ("withdraw what is free", withdraw(&["c", "b", "a"], Reach::Unclaimed)),
+        ("record and take in", record(vec![message])),
+        ("end", end()),
+        ("park for an outcome", park(HELD, vec![], wait_for(OUTCOME))),
+        ("release", Act::Release { claim: HELD }),
+    ];
+    let part = |(name, act)| Part { name, ask: Ask::commit(ONE, vec![(FIRST, act)]), is_holders: true };
+    acts.into_iter().map(part).collect()
+}
+
+/// What others may do to what is published.
+fn executors() -> Vec<Part> {
+    let save = Act::SaveSpread { claim: TAKEN, task: task("b"), value: bytes("half") };
+    vec![
+        others("deliver", Ask::commit(TWO, vec![(FIRST, deliver("b"))])),
+        others("deliver both", Ask::commit(TWO, vec![(FIRST, deliver("c")), (FIRST, deliver("b"))])),
+        others("save", Ask::commit(TWO, vec![(FIRST, save)])),
+        others("claim tasks", tasks_of(THREE, 61)),
+        others("claim tasks by another", tasks_of(ONE, 62)),
+        others("claim tasks again", tasks_of(TWO, TAKEN.0)),
+        others("leave", Ask::Leave(TWO)),
+        others("sweep", Ask::Sweep(THREE)),
+    ]
+}
+
+fn message_to_run() -> Act {
+    message("go", Some("k"))
 }
 
 fn stale(message: i64) -> Vec<Part> {

@@ -8,6 +8,7 @@ mod holding;
 mod inbox;
 mod keys;
 mod nodes;
+mod spread;
 mod starting;
 
 /// Makes the list of cases: what [`conformance_tests!`](crate::conformance_tests) expands to. A case that is
@@ -152,6 +153,24 @@ cases! {
         a_blocked_run_is_freed_by_another_version,
         a_claim_may_free_the_blocked_runs_of_its_own_versions,
         a_version_keeps_its_number_and_its_first_body,
+    }
+    spread {
+        what_is_published_shows_everything_it_was_given,
+        what_is_published_again_only_takes_the_version,
+        only_the_holder_of_a_run_publishes_and_withdraws,
+        an_outcome_commits_only_together_with_its_row,
+        a_withdrawn_attempt_and_its_successor_cannot_both_have_an_outcome,
+        nothing_is_delivered_to_a_run_that_has_ended,
+        an_outcome_wakes_the_run_that_waits_for_it,
+        an_attempt_that_has_an_outcome_is_not_published_again,
+        what_nobody_has_begun_can_be_withdrawn_alone,
+        the_most_urgent_attempts_are_taken_first,
+        a_node_takes_only_attempts_it_has_room_and_code_for,
+        attempts_of_the_dead_are_free_again_with_one_more_death,
+        attempts_of_a_leaving_node_are_free_again_uncounted,
+        suspects_are_taken_one_by_one,
+        what_comes_too_late_leaves_its_neighbours_alone,
+        whoever_executes_an_attempt_may_save_for_the_next,
     }
     finding {
         the_newest_runs_come_first_page_by_page,

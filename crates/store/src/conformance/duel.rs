@@ -4,6 +4,7 @@ mod arena;
 mod ask;
 mod dice;
 mod draw;
+mod spread;
 
 use std::{fmt, ops::Range};
 

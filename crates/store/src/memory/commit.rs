@@ -43,11 +43,15 @@ impl State {
             Act::Send(message) => self.send(run, message).and(done),
             Act::EndIdle { only, end } => self.end_idle(run, *only, end).and(done),
             Act::Reopen { after } => self.reopen(run, *after).and(done),
+            Act::Deliver { claim, task, outcome } => Ok(self.deliver(node, run, *claim, task, outcome)),
+            Act::SaveSpread { claim, task, value } => Ok(self.save_spread(node, run, *claim, task, value)),
             Act::Record { claim, .. }
             | Act::Save { claim, .. }
             | Act::End { claim, .. }
             | Act::Park { claim, .. }
-            | Act::Release { claim } => {
+            | Act::Release { claim }
+            | Act::Publish { claim, .. }
+            | Act::Withdraw { claim, .. } => {
                 let claim = *claim;
                 let kept = self.runs.get(&run).ok_or(Refusal::NotYours)?;
                 if let (Some(end), Some(by)) = (kept.end(), kept.ended_by)
@@ -57,6 +61,9 @@ impl State {
                 }
                 if kept.holder() != node.map(|node| (node, claim)) || node.is_none() {
                     return Err(Refusal::NotYours);
+                }
+                if let Act::Withdraw { tasks, reach, .. } = act {
+                    return Ok(self.withdraw(run, tasks, *reach));
                 }
                 self.write_held(run, act);
                 done
@@ -83,9 +90,14 @@ impl State {
                 self.park(run, wait);
             }
             Act::Release { .. } => self.make_ready(run),
-            Act::Start(_) | Act::Send(_) | Act::EndIdle { .. } | Act::Reopen { .. } => {
-                unreachable!("these acts need no holder")
-            }
+            Act::Publish { definition, tasks, .. } => self.publish(run, *definition, tasks),
+            Act::Withdraw { .. } => unreachable!("it has an answer of its own"),
+            Act::Start(_)
+            | Act::Send(_)
+            | Act::EndIdle { .. }
+            | Act::Reopen { .. }
+            | Act::Deliver { .. }
+            | Act::SaveSpread { .. } => unreachable!("these acts need no holder"),
         }
     }
 
@@ -129,7 +141,14 @@ impl State {
             forked_from: new.forked_from,
             trace: new.trace.clone(),
         };
-        let image = RunImage { run, standing, steps: Vec::new(), inbox: Vec::new(), saved: Vec::new() };
+        let image = RunImage {
+            run,
+            standing,
+            steps: Vec::new(),
+            inbox: Vec::new(),
+            saved: Vec::new(),
+            published: Vec::new(),
+        };
         let mut kept = Kept::new(image);
         kept.record(&new.steps);
         self.runs.insert(id, kept);
@@ -155,7 +174,7 @@ impl State {
         })
     }
 
-    fn send(&mut self, run: RunId, message: &NewMessage) -> Result<(), Refusal> {
+    pub(super) fn send(&mut self, run: RunId, message: &NewMessage) -> Result<(), Refusal> {
         let kept = self.runs.get_mut(&run).ok_or(Refusal::Unknown)?;
         let seq = self.last_seq + 1;
         if let Some(key) = &message.key {
@@ -210,6 +229,7 @@ impl State {
             kept.messages.retain(|_, seq| *seq != row.seq);
         }
         kept.image.saved.clear();
+        kept.image.published.clear();
         kept.ended_by = by;
         let NewEnd { state, output, failure } = end.clone();
         kept.image.standing.place = Place::Ended(End { state, at, output, failure });
@@ -242,7 +262,7 @@ impl Kept {
         self.image.inbox.retain(|row| !seqs.contains(&row.seq));
     }
 
-    fn save(&mut self, step: &Arc<str>, value: &Bytes) {
+    pub(super) fn save(&mut self, step: &Arc<str>, value: &Bytes) {
         let saved = &mut self.image.saved;
         let row = SavedRow { step: Arc::clone(step), value: value.clone() };
         match saved.binary_search_by(|known| known.step.cmp(&row.step)) {

@@ -22,6 +22,8 @@ pub enum Call {
     Commit,
     /// [`Store::claim`](crate::Store::claim).
     Claim,
+    /// [`Store::claim_tasks`](crate::Store::claim_tasks).
+    ClaimTasks,
     /// [`Store::unblock`](crate::Store::unblock).
     Unblock,
     /// [`Store::define`](crate::Store::define).

@@ -63,6 +63,7 @@ impl State {
         for run in self.open_where(|kept| kept.is_held_by(node)) {
             self.make_ready(run);
         }
+        self.free_tasks(node, usize::MAX, 0);
         self.nodes.remove(&node);
         Ok(())
     }
@@ -92,9 +93,16 @@ impl State {
             self.kept(run).image.standing.recoveries += 1;
             self.make_ready(run);
         }
-        let busy: Vec<_> = left.iter().filter_map(|run| self.runs[run].holder()).collect();
-        self.nodes.retain(|id, row| !row.dead || busy.iter().any(|(node, _)| node == id));
-        Ok(Swept { released: orphans.len(), more: !left.is_empty() })
+        let dead: Vec<NodeId> = self.nodes.values().filter(|row| row.dead).map(|row| row.id).collect();
+        let mut tasks = 0;
+        for &node in &dead {
+            tasks += self.free_tasks(node, limit - tasks, 1);
+        }
+        let mut busy: Vec<_> =
+            left.iter().filter_map(|run| self.runs[run].holder()).map(|(node, _)| node).collect();
+        busy.extend(dead.into_iter().filter(|node| !self.held_tasks(*node).is_empty()));
+        self.nodes.retain(|id, row| !row.dead || busy.contains(id));
+        Ok(Swept { released: orphans.len(), tasks, more: !busy.is_empty() })
     }
 
     fn row(&mut self, node: NodeId) -> &mut NodeRow {

@@ -158,13 +158,13 @@ pub(super) async fn runs_of_the_dead_become_ready_and_are_counted<F: Fixture>(fi
     scene.done(held.node, ended.run, end(ended.claim, RunState::Completed)).await;
     let survivor = scene.held().await;
     let nothing = scene.store.sweep(survivor.node, 10).await.unwrap();
-    assert_eq!(nothing, Swept { released: 0, more: false }, "the living keep their runs");
+    assert_eq!(nothing, Swept { released: 0, tasks: 0, more: false }, "the living keep their runs");
 
     scene.bury(survivor.node, held.node).await;
     assert!(matches!(scene.place(held.run).await, Place::Owned { .. }), "death alone moves nothing");
     let before = scene.image(held.run).await;
     let swept = scene.store.sweep(survivor.node, 10).await.unwrap();
-    assert_eq!(swept, Swept { released: 1, more: false });
+    assert_eq!(swept, Swept { released: 1, tasks: 0, more: false });
     let after = scene.image(held.run).await;
     assert_eq!(after.standing, Standing { place: Place::Ready, recoveries: 1, ..before.standing });
     assert_eq!(after.steps, before.steps);
@@ -203,10 +203,10 @@ pub(super) async fn a_sweep_takes_no_more_than_its_limit_and_the_node_goes_last<
     assert!(scene.store.declare_dead(judge, idle, Death::Stale).await.unwrap());
     assert_eq!(scene.store.nodes().await.unwrap().len(), 3);
     for (limit, expected, nodes) in [
-        (0, Swept { released: 0, more: true }, 2),
-        (2, Swept { released: 2, more: true }, 2),
-        (2, Swept { released: 1, more: false }, 1),
-        (2, Swept { released: 0, more: false }, 1),
+        (0, Swept { released: 0, tasks: 0, more: true }, 2),
+        (2, Swept { released: 2, tasks: 0, more: true }, 2),
+        (2, Swept { released: 1, tasks: 0, more: false }, 1),
+        (2, Swept { released: 0, tasks: 0, more: false }, 1),
     ] {
         assert_eq!(scene.store.sweep(judge, limit).await.unwrap(), expected);
         assert_eq!(scene.store.nodes().await.unwrap().len(), nodes);
@@ -242,6 +242,7 @@ pub(super) async fn the_fence_holds_for_every_method_that_changes_something<F: F
         fenced(scene.store.declare_dead(node, stale, Death::Stale).await.map(drop));
         fenced(scene.store.sweep(node, 10).await.map(drop));
         fenced(scene.store.claim(scene.request(node).await).await.map(drop));
+        fenced(scene.store.claim_tasks(scene.wish(node).await).await.map(drop));
         fenced(scene.store.unblock(node, vec![]).await.map(drop));
     }
     assert_eq!(scene.place(run).await, Place::Ready);

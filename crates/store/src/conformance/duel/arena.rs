@@ -9,7 +9,7 @@ use super::{
     ask::{Ask, Names, show},
 };
 use crate::{
-    Claim, DefinitionId, DefinitionRow, Place, Query, RunImage, Store, Unit,
+    Claim, DefinitionId, DefinitionRow, Place, Query, RunImage, SpreadClaim, Store, Unit,
     conformance::{Fixture, scene::b},
 };
 
@@ -33,6 +33,9 @@ pub(super) struct World {
     pub(super) versions: Vec<(Arc<str>, DefinitionId)>,
     pub(super) last_commit: Option<(Option<NodeId>, Vec<Unit>)>,
     pub(super) last_claim: Option<Claim>,
+    pub(super) last_tasks: Option<SpreadClaim>,
+    /// Every claim of published attempts that there ever was.
+    pub(super) task_claims: Vec<ClaimId>,
     pub(super) kills: bool,
 }
 
@@ -153,6 +156,11 @@ impl<M: Fixture, S: Fixture> Arena<M, S> {
                 self.theirs.inbox(rows);
             }
             differ(&format!("inbox of {node}"), show(model.inbox(node).await), show(theirs))?;
+            let mut theirs = subject.held_tasks(node).await;
+            if let Ok(rows) = &mut theirs {
+                self.theirs.spread(rows);
+            }
+            differ(&format!("tasks of {node}"), show(model.held_tasks(node).await), show(theirs))?;
         }
         Ok(())
     }

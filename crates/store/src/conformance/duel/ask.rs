@@ -6,7 +6,7 @@ use windlass_core::NodeId;
 
 use crate::{
     Act, Claim, Claimed, Death, DefinitionId, Heartbeat, InboxRow, Joined, NewNode, NodeRow, Page, Place,
-    Query, RunImage, Standing, Store, StoreError, Unit, Wait, conformance::Fixture,
+    Query, RunImage, SpreadClaim, SpreadRow, Standing, Store, StoreError, Unit, Wait, conformance::Fixture,
 };
 
 /// An operation.
@@ -21,6 +21,7 @@ pub(super) enum Ask {
     Sweep(NodeId),
     Commit(Option<NodeId>, Vec<Unit>),
     Claim(Claim),
+    ClaimTasks(SpreadClaim),
     Unblock(NodeId, Vec<(Arc<str>, DefinitionId)>),
     Find(Query),
 }
@@ -68,6 +69,13 @@ impl Ask {
                     claimed
                 }))
             }
+            Self::ClaimTasks(mut claim) => {
+                names.workflows(&mut claim.workflows);
+                show(store.claim_tasks(claim).await.map(|mut claimed| {
+                    names.spread(&mut claimed.tasks);
+                    claimed
+                }))
+            }
             Self::Unblock(node, mut workflows) => {
                 names.workflows(&mut workflows);
                 show(store.unblock(node, workflows).await)
@@ -105,6 +113,13 @@ impl Names {
     pub(super) fn image(&self, image: &mut RunImage) {
         self.standing(&mut image.standing);
         self.inbox(&mut image.inbox);
+        self.spread(&mut image.published);
+    }
+
+    pub(super) fn spread(&self, rows: &mut [SpreadRow]) {
+        for row in rows {
+            row.definition = rename(&self.definitions, row.definition);
+        }
     }
 
     pub(super) fn inbox(&self, rows: &mut [InboxRow]) {
@@ -144,6 +159,7 @@ impl Names {
                 }
             }
             Act::Record { consumed, .. } => self.consumed(consumed),
+            Act::Publish { definition, .. } => *definition = rename(&self.foreign_definitions, *definition),
             Act::Park { consumed, wait, .. } => {
                 self.consumed(consumed);
                 wait.blocked_by = wait.blocked_by.map(|id| rename(&self.foreign_definitions, id));

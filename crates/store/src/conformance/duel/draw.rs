@@ -11,12 +11,12 @@ use super::{
     ask::Ask,
 };
 use crate::{
-    Act, Claim, Death, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewNode, NewRun, Owner, Place,
-    Query, RunImage, StepRow, Unit, Wait, conformance::TestClock,
+    Act, Claim, Death, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewNode, NewRun, OUTCOME,
+    Owner, Place, Query, RunImage, StepRow, Unit, Wait, conformance::TestClock,
 };
 
-const QUEUES: [&str; 2] = ["default", "slow"];
-const TOPICS: [&str; 3] = ["paid", "cancel", "go"];
+pub(super) const QUEUES: [&str; 2] = ["default", "slow"];
+const TOPICS: [&str; 4] = ["paid", "cancel", "go", OUTCOME];
 const TAGS: [&str; 2] = ["eu", "vip"];
 const STALE_AFTER: Duration = Duration::from_secs(30);
 
@@ -35,7 +35,8 @@ impl World {
                 Ask::DeclareDead(node, condemned, why)
             }
             30..34 => Ask::Sweep(node),
-            34..52 => self.claim(dice, node),
+            34..47 => self.claim(dice, node),
+            47..52 => self.claim_tasks(dice, node),
             52..55 => Ask::Unblock(node, self.some_versions(dice)),
             55..60 => Ask::Find(self.query(dice)),
             60..62 if self.kills => Ask::Kill(node),
@@ -49,6 +50,10 @@ impl World {
             Ask::Join(node) if !self.nodes.contains(&node.id) => self.nodes.push(node.id),
             Ask::Kill(node) => self.killed.push(*node),
             Ask::Claim(claim) => self.last_claim = Some(claim.clone()),
+            Ask::ClaimTasks(claim) => {
+                self.task_claims.push(claim.claim);
+                self.last_tasks = Some(claim.clone());
+            }
             Ask::Commit(node, batch) => {
                 self.last_commit = Some((*node, batch.clone()));
                 for unit in batch {
@@ -107,7 +112,7 @@ impl World {
         })
     }
 
-    fn some_versions(&self, dice: &mut Dice) -> Vec<(Arc<str>, crate::DefinitionId)> {
+    pub(super) fn some_versions(&self, dice: &mut Dice) -> Vec<(Arc<str>, crate::DefinitionId)> {
         let workflows = dice.some(&WORKFLOWS, 80);
         let versions_of = |workflow: &str| -> Vec<_> {
             self.versions.iter().filter(|(name, _)| &**name == workflow).cloned().collect()
@@ -168,15 +173,24 @@ impl World {
             | Act::Save { claim, .. }
             | Act::End { claim, .. }
             | Act::Park { claim, .. }
-            | Act::Release { claim } => Some(*claim),
-            Act::Send(_) | Act::EndIdle { .. } | Act::Reopen { .. } => None,
+            | Act::Release { claim }
+            | Act::Publish { claim, .. }
+            | Act::Withdraw { claim, .. } => Some(*claim),
+            Act::Send(_)
+            | Act::EndIdle { .. }
+            | Act::Reopen { .. }
+            | Act::Deliver { .. }
+            | Act::SaveSpread { .. } => None,
         };
         let claim = claim.unwrap_or_else(|| claim_id(dice));
         let consumed = Vec::new();
         let act = match dice.below(100) {
             0..10 => act.clone(),
             10..15 => Act::Start(Box::new(self.new_run(dice))),
-            15..40 => Act::Record { claim, steps: steps(dice, 1), consumed },
+            15..32 => Act::Record { claim, steps: steps(dice, 1), consumed },
+            32..36 => self.publish(dice, claim),
+            36..38 => self.withdraw(dice, *run, claim),
+            38..40 => self.spread_act(dice),
             40..45 => Act::Save { claim, step: dice.one(["a", "b"]).into(), value: payload(dice) },
             45..60 => Act::End { claim, steps: steps(dice, 1), end: new_end(dice) },
             60..68 => Act::Park { claim, steps: steps(dice, 1), consumed, wait: self.wait(dice) },
@@ -195,7 +209,10 @@ impl World {
         let consumed = image.map_or_else(Vec::new, |image| consumed(dice, image));
         let (run, act) = match dice.below(100) {
             0..28 => (self.start_id(dice), Act::Start(Box::new(self.new_run(dice)))),
-            28..48 => (held, Act::Record { claim, steps: steps(dice, generation), consumed }),
+            28..38 => (held, Act::Record { claim, steps: steps(dice, generation), consumed }),
+            38..42 => (held, self.publish(dice, claim)),
+            42..44 => (held, self.withdraw(dice, held, claim)),
+            44..48 => self.task_of(dice, node),
             48..53 => {
                 let step = dice.one(["a", "b"]).into();
                 (held, Act::Save { claim, step, value: payload(dice) })
@@ -233,7 +250,7 @@ impl World {
         }
     }
 
-    fn run(&self, dice: &mut Dice) -> RunId {
+    pub(super) fn run(&self, dice: &mut Dice) -> RunId {
         let known = if dice.chance(97) { dice.pick(&self.runs) } else { None };
         known.unwrap_or_else(|| RunId::from_bytes(bytes16(dice)))
     }
@@ -292,7 +309,7 @@ fn bytes16(dice: &mut Dice) -> [u8; 16] {
     ((high << 64) | low).to_be_bytes()
 }
 
-fn claim_id(dice: &mut Dice) -> ClaimId {
+pub(super) fn claim_id(dice: &mut Dice) -> ClaimId {
     ClaimId(dice.roll() >> 1)
 }
 
@@ -307,7 +324,7 @@ fn some_time(dice: &mut Dice) -> Time {
     TestClock::START + Duration::from_micros(dice.below(120_000_000))
 }
 
-fn payload(dice: &mut Dice) -> Bytes {
+pub(super) fn payload(dice: &mut Dice) -> Bytes {
     match dice.below(20) {
         0 => Bytes::from(vec![b'x'; 5_000]),
         1 => Bytes::new(),

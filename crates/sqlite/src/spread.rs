@@ -1,0 +1,324 @@
+//! Attempts that any node may execute.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use windlass_core::{ClaimId, NodeId, RunId, Time};
+use windlass_store::{
+    DefinitionId, NewMessage, NewSpread, OUTCOME, Reach, SpreadClaim, SpreadClaimed, SpreadKey, SpreadRow,
+    StoreError, Written,
+};
+
+use crate::{
+    book::Book,
+    column,
+    commit::{Batch, Stop},
+    desk::Desk,
+    error::Fault,
+    held::Held,
+    holding, inbox,
+    name::Names,
+    node, saved,
+};
+
+/// One that is there already only takes the version.
+const ADD: &str = "\
+    INSERT INTO spread (run, step, attempt, generation, workflow, definition, queue, priority, at) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
+    ON CONFLICT (run, step, attempt) DO UPDATE SET definition = excluded.definition";
+const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM spread WHERE run = ?1 AND step = ?2 AND attempt = ?3)";
+const WITHDRAW: &str =
+    "DELETE FROM spread WHERE run = ?1 AND step = ?2 AND attempt = ?3 AND (?4 OR node IS NULL)";
+const CLEAR: &str = "DELETE FROM spread WHERE run = ?1";
+const GENERATION: &str = "\
+    SELECT generation FROM spread WHERE run = ?1 AND step = ?2 AND attempt = ?3 AND node = ?4 AND claim = ?5";
+const TAKE: &str =
+    "UPDATE spread SET node = ?4, claim = ?5 WHERE run = ?1 AND step = ?2 AND attempt = ?3 AND node IS NULL";
+const FREE: &str = "\
+    UPDATE spread SET node = NULL, claim = NULL, deaths = deaths + ?4 WHERE run = ?1 AND step = ?2 AND attempt = ?3";
+const ANY: &str = "SELECT EXISTS (SELECT 1 FROM spread)";
+/// Nothing is claimed where nothing is free, and nothing is claimed again where nothing is held.
+const ANY_FOR: &str = "\
+    SELECT EXISTS (SELECT 1 FROM spread WHERE node IS NULL) \
+        OR EXISTS (SELECT 1 FROM spread WHERE node = ?1 AND claim = ?2)";
+const OF_RUN: &str = "\
+    SELECT run, step, attempt, generation, workflow, definition, queue, priority, at, deaths, node, claim \
+    FROM spread WHERE run = ?1 ORDER BY step, attempt";
+const OF_NODE: &str = "\
+    SELECT run, step, attempt, generation, workflow, definition, queue, priority, at, deaths, node, claim \
+    FROM spread WHERE node = ?1";
+/// Those of one queue and version that nobody holds, with fewer deaths than some, or with as many or more.
+const FREE_ONES: &str = "\
+    SELECT run, step, attempt, generation, workflow, definition, queue, priority, at, deaths, node, claim \
+    FROM spread WHERE node IS NULL AND queue = ?1 AND workflow = ?2 AND definition = ?3 AND (deaths >= ?4) = ?5 \
+    ORDER BY priority, run, step, attempt LIMIT ?6";
+
+#[cfg(test)]
+pub(crate) const STATEMENTS: &[&str] =
+    &[ADD, EXISTS, WITHDRAW, CLEAR, GENERATION, TAKE, FREE, OF_RUN, OF_NODE, FREE_ONES];
+
+/// Whether anything is published at all.
+pub(crate) fn any(conn: &Connection) -> rusqlite::Result<bool> {
+    conn.prepare_cached(ANY)?.query_row([], |row| row.get(0))
+}
+
+/// What a run has published, by step and attempt.
+pub(crate) fn of_run(conn: &Connection, names: &mut Names, run: RunId) -> rusqlite::Result<Vec<SpreadRow>> {
+    let mut find = conn.prepare_cached(OF_RUN)?;
+    let rows = find.query_map([run.as_bytes()], Found::read)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    rows.into_iter().map(|row| row.show(conn, names)).collect()
+}
+
+/// What a node holds, by urgency.
+pub(crate) fn of_node(book: &mut Book, node: NodeId) -> Result<Vec<SpreadRow>, Fault> {
+    match holding::node_number(&book.conn, node)? {
+        Some(no) => Ok(held(book, no)?),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Throws away what a run has published.
+pub(crate) fn clear(conn: &Connection, run: RunId) -> rusqlite::Result<()> {
+    conn.prepare_cached(CLEAR)?.execute([run.as_bytes()])?;
+    Ok(())
+}
+
+/// Frees up to `limit` of what a node holds. Answers how many, and whether it still holds some.
+pub(crate) fn free(
+    conn: &Connection,
+    node: i64,
+    limit: usize,
+    deaths: u32,
+) -> rusqlite::Result<(usize, bool)> {
+    let rows = {
+        let mut find = conn.prepare_cached(OF_NODE)?;
+        find.query_map([node], Found::read)?.collect::<rusqlite::Result<Vec<_>>>()?
+    };
+    let mut free = conn.prepare_cached(FREE)?;
+    for row in rows.iter().take(limit) {
+        free.execute(params![row.run.as_bytes(), row.key.step, row.key.attempt, deaths])?;
+    }
+    Ok((rows.len().min(limit), rows.len() > limit))
+}
+
+/// Whether a claim could find anything, asked without the right to write. A node that was declared dead is refused.
+pub(crate) fn is_any_for(book: &Book, request: &SpreadClaim) -> Result<bool, Fault> {
+    let no = node::living(&book.conn, request.node)?.ok_or(Fault::Refused(StoreError::Fenced))?;
+    let mut ask = book.conn.prepare_cached(ANY_FOR)?;
+    Ok(ask.query_row(params![no, column::claim(request.claim)], |row| row.get(0))?)
+}
+
+/// Takes attempts that nobody holds.
+pub(crate) fn claim(desk: &mut Desk, request: &SpreadClaim) -> Result<SpreadClaimed, Fault> {
+    let no = node::check(desk, request.node)?;
+    let (now, book) = (desk.clock.now(), &mut desk.book);
+    let holder = Some((request.node, request.claim));
+    let mut tasks = held(book, no)?;
+    tasks.retain(|row| row.holder == holder);
+    if tasks.is_empty() {
+        tasks = request.choose(candidates(book, request)?);
+        let mut take = book.conn.prepare_cached(TAKE)?;
+        for row in &mut tasks {
+            let claim = column::claim(request.claim);
+            take.execute(params![row.run.as_bytes(), row.key.step, row.key.attempt, no, claim])?;
+            row.holder = holder;
+        }
+    }
+    let more = !candidates(book, request)?.is_empty();
+    Ok(SpreadClaimed { now, tasks, more })
+}
+
+/// What a claim may choose from, by urgency: of each line as many as it could take.
+fn candidates(book: &mut Book, request: &SpreadClaim) -> rusqlite::Result<Vec<SpreadRow>> {
+    let Book { conn, names } = book;
+    let mut found = Vec::new();
+    for (queue, room) in &request.queues {
+        let Some(queue) = names.find(conn, queue)? else { continue };
+        for (workflow, version) in &request.workflows {
+            let Some(workflow) = names.find(conn, workflow)? else { continue };
+            for (suspects, most) in [(false, request.room), (true, request.suspects.min(request.room))] {
+                let limit = i64::try_from(most.min(*room)).unwrap_or(i64::MAX);
+                let mut find = conn.prepare_cached(FREE_ONES)?;
+                let asked = params![queue, workflow, version.0, request.suspect_after, suspects, limit];
+                let rows = find.query_map(asked, Found::read)?.collect::<rusqlite::Result<Vec<_>>>()?;
+                found.extend(rows);
+            }
+        }
+    }
+    let mut rows =
+        found.into_iter().map(|row| row.show(conn, names)).collect::<rusqlite::Result<Vec<_>>>()?;
+    rows.sort_by(SpreadRow::by_urgency);
+    Ok(rows)
+}
+
+fn held(book: &mut Book, no: i64) -> rusqlite::Result<Vec<SpreadRow>> {
+    let Book { conn, names } = book;
+    let mut find = conn.prepare_cached(OF_NODE)?;
+    let rows = find.query_map([no], Found::read)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut rows = rows.into_iter().map(|row| row.show(conn, names)).collect::<rusqlite::Result<Vec<_>>>()?;
+    rows.sort_by(SpreadRow::by_urgency);
+    Ok(rows)
+}
+
+/// A row, with numbers for names.
+struct Found {
+    run: RunId,
+    key: SpreadKey,
+    generation: u32,
+    workflow: i64,
+    definition: i64,
+    queue: i64,
+    priority: u8,
+    at: Time,
+    deaths: u32,
+    holder: Option<(i64, ClaimId)>,
+}
+
+impl Found {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let claim = row.get::<_, Option<i64>>(11)?.map(|claim| ClaimId(claim.cast_unsigned()));
+        Ok(Self {
+            run: column::run_id(row, 0)?,
+            key: SpreadKey { step: row.get(1)?, attempt: row.get(2)? },
+            generation: row.get(3)?,
+            workflow: row.get(4)?,
+            definition: row.get(5)?,
+            queue: row.get(6)?,
+            priority: row.get(7)?,
+            at: Time(row.get(8)?),
+            deaths: row.get(9)?,
+            holder: row.get::<_, Option<i64>>(10)?.zip(claim),
+        })
+    }
+
+    fn show(self, conn: &Connection, names: &mut Names) -> rusqlite::Result<SpreadRow> {
+        let holder = match self.holder {
+            Some((node, claim)) => Some((holding::node_id(conn, node)?, claim)),
+            None => None,
+        };
+        Ok(SpreadRow {
+            run: self.run,
+            key: self.key,
+            generation: self.generation,
+            workflow: names.text(conn, self.workflow)?,
+            definition: DefinitionId(self.definition),
+            queue: names.text(conn, self.queue)?,
+            priority: self.priority,
+            at: self.at,
+            deaths: self.deaths,
+            holder,
+        })
+    }
+}
+
+impl Batch<'_> {
+    /// Publishes attempts of a run that its holder names.
+    pub(crate) fn publish(
+        &mut self,
+        run: RunId,
+        held: &Published,
+        definition: DefinitionId,
+        tasks: &[NewSpread],
+    ) -> rusqlite::Result<()> {
+        for NewSpread { key, queue } in tasks {
+            if self.has_outcome(run, held.generation, key)? {
+                continue;
+            }
+            let queue = self.names.number(self.conn, queue)?;
+            self.conn.prepare_cached(ADD)?.execute(params![
+                run.as_bytes(),
+                key.step,
+                key.attempt,
+                held.generation,
+                held.workflow,
+                definition.0,
+                queue,
+                held.priority,
+                self.now.0,
+            ])?;
+        }
+        self.stirred = true;
+        Ok(())
+    }
+
+    /// Takes back attempts of a run that its holder names.
+    pub(crate) fn withdraw(
+        &mut self,
+        run: RunId,
+        generation: u32,
+        tasks: &[SpreadKey],
+        reach: Reach,
+    ) -> rusqlite::Result<Written> {
+        let mut out = Vec::new();
+        for key in tasks {
+            let named = params![run.as_bytes(), key.step, key.attempt, reach == Reach::All];
+            self.conn.prepare_cached(WITHDRAW)?.execute(named)?;
+        }
+        for key in tasks {
+            let named = params![run.as_bytes(), key.step, key.attempt];
+            let is_there: bool = self.conn.prepare_cached(EXISTS)?.query_row(named, |row| row.get(0))?;
+            if is_there || self.has_outcome(run, generation, key)? {
+                out.push(key.clone());
+            }
+        }
+        self.stirred = true;
+        Ok(Written::Withdrawn { at: self.now, out })
+    }
+
+    /// Adds the outcome of an attempt to the inbox of its run, if the committing node holds it under this claim.
+    pub(crate) fn deliver(
+        &mut self,
+        run: RunId,
+        claim: ClaimId,
+        task: &SpreadKey,
+        outcome: &bytes::Bytes,
+    ) -> Result<Written, Stop> {
+        let Some(generation) = self.holds_task(run, claim, task)? else { return Ok(Written::TooLate) };
+        let named = params![run.as_bytes(), task.step, task.attempt, true];
+        self.conn.prepare_cached(WITHDRAW)?.execute(named)?;
+        let key = Some(task.message_key(generation));
+        self.send(run, &NewMessage { topic: OUTCOME.to_owned(), body: outcome.clone(), key })?;
+        Ok(Written::Done { at: self.now })
+    }
+
+    /// Keeps a value for the next attempt, if the committing node holds this one under this claim.
+    pub(crate) fn save_spread(
+        &mut self,
+        run: RunId,
+        claim: ClaimId,
+        task: &SpreadKey,
+        value: &[u8],
+    ) -> rusqlite::Result<Written> {
+        if self.holds_task(run, claim, task)?.is_none() {
+            return Ok(Written::TooLate);
+        }
+        saved::keep(self.conn, run, &task.step, value)?;
+        Ok(Written::Done { at: self.now })
+    }
+
+    /// The generation of an attempt that the committing node holds under this claim.
+    fn holds_task(&self, run: RunId, claim: ClaimId, task: &SpreadKey) -> rusqlite::Result<Option<u32>> {
+        let Some(mirror) = self.mirror.as_deref() else { return Ok(None) };
+        let named = params![run.as_bytes(), task.step, task.attempt, mirror.no, column::claim(claim)];
+        self.conn.prepare_cached(GENERATION)?.query_row(named, |row| row.get(0)).optional()
+    }
+
+    fn has_outcome(&self, run: RunId, generation: u32, key: &SpreadKey) -> rusqlite::Result<bool> {
+        inbox::knows(self.conn, run, OUTCOME, &key.message_key(generation))
+    }
+}
+
+/// What a run's own row says of all that it publishes.
+pub(crate) struct Published {
+    generation: u32,
+    workflow: i64,
+    priority: u8,
+}
+
+impl Published {
+    pub(crate) const fn of(held: &Held) -> Self {
+        Self {
+            generation: held.carried.generation,
+            workflow: held.core.workflow,
+            priority: held.core.priority,
+        }
+    }
+}
