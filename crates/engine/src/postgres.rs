@@ -66,8 +66,8 @@ where
 
 /// Asks a run to stop, in a transaction of the application's own.
 ///
-/// The future says whether it could still be asked: `false` when the run has ended or is not known. Until the
-/// transaction ends, whoever moves the run waits for it: make this one of its last statements.
+/// The future says whether it can still be asked: `false` when the run has ended or is not known. One that ends before
+/// the transaction commits hears nothing.
 pub fn cancel_in<'c, C>(client: &'c C, run: RunId, reason: impl Into<String>) -> CancelIn<'c, C>
 where
     C: GenericClient + Sync,
@@ -77,8 +77,8 @@ where
 
 /// Sends a run an event, in a transaction of the application's own.
 ///
-/// The future says whether it got there, now or under the same key before: `false` when the run has ended or is not known.
-/// Until the transaction ends, whoever moves the run waits for it: make this one of its last statements.
+/// The future says whether it can get there, or did under the same key before: `false` when the run has ended or is not
+/// known. One that ends before the transaction commits hears nothing.
 pub fn send_in<'c, C, P>(client: &'c C, run: RunId, topic: impl Into<String>, payload: P) -> SendIn<'c, C>
 where
     C: GenericClient + Sync,

@@ -79,9 +79,10 @@ const PORTION: usize = 128;
 
 impl RunLoop {
     pub(crate) fn new(run: Run, outputs: Outputs, saved: HashMap<Arc<str>, Slot>) -> Self {
+        let now = Instant::now();
         Self {
             run,
-            now: Instant::now(),
+            now,
             starts: VecDeque::new(),
             outputs,
             saved,
@@ -89,7 +90,7 @@ impl RunLoop {
             isolated: HashMap::new(),
             heard: HashSet::new(),
             early: Some(Vec::new()),
-            news: Instant::now(),
+            news: now,
             lingers: None,
             consumed: Vec::new(),
             pause: None,
@@ -336,6 +337,8 @@ impl RunLoop {
         let pauses = order == Order::Pause;
         self.apply(cell, Event::Order(order));
         if pauses {
+            // What the core has asked for already is published first: else it would be published after all.
+            self.carry_out(cell);
             self.withdraw_unbegun(cell);
         }
     }
@@ -355,7 +358,7 @@ impl RunLoop {
         }
         let records = commands.iter().filter(|command| matches!(command, Command::Record { .. })).count();
         let mut steps = Vec::with_capacity(records);
-        let mut published = Vec::new();
+        let (mut published, mut late) = (Vec::new(), Vec::new());
         for command in commands.drain(..) {
             match command {
                 Command::Record { lane, step } => {
@@ -370,9 +373,7 @@ impl RunLoop {
                 }
                 Command::Start(attempt) => self.starts.push_back(attempt),
                 Command::Publish(attempt) => published.push(attempt),
-                Command::Withdraw { attempt, after } => {
-                    self.withdraw(cell, vec![(attempt.lane, attempt.number)], Recall::Late(after));
-                }
+                Command::Withdraw { attempt, after } => late.push((attempt, after)),
                 Command::Isolate(lane) => isolate(cell, lane),
                 Command::Stop(lane) => self.stop(cell, lane),
                 Command::End(verdict) => {
@@ -389,6 +390,9 @@ impl RunLoop {
         }
         if !published.is_empty() {
             self.publish(cell, &published);
+        }
+        for (attempt, after) in late {
+            self.withdraw(cell, vec![(attempt.lane, attempt.number)], Recall::Late(after));
         }
         true
     }

@@ -185,6 +185,19 @@ async fn every_connection_is_cut_again_and_again_and_every_run_completes_once() 
     Ok(())
 }
 
+/// The output of a run whose start was not answered in time: it is sent again, and may come after what was asked later.
+async fn late(engine: &Engine, workflow: Workflow<u32, u32>, id: windlass::RunId) -> Result<u32> {
+    let begun = std::time::Instant::now();
+    loop {
+        match engine.run(&workflow, id).await {
+            Err(error) if error.code() == "unknown_run" && begun.elapsed().as_secs() < 10 => {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+            ended => return Ok(ended?),
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_engine_whose_server_is_away_goes_on_when_it_is_back_and_stops_in_time_when_it_is_not()
 -> Result<()> {
@@ -201,7 +214,7 @@ async fn an_engine_whose_server_is_away_goes_on_when_it_is_back_and_stops_in_tim
     let windlass::Error::Unknown { run_id } = error else { panic!("{error}") };
     cluster.resume().unwrap();
     assert_eq!(engine.start(chain::workflow(), 3).await?.await?, 6);
-    assert_eq!(engine.run(&chain::workflow(), run_id).await?, 5);
+    assert_eq!(late(&engine, chain::workflow(), run_id).await?, 5);
     cluster.stop("immediate").unwrap();
     let asked = std::time::Instant::now();
     // What it could not do it says.
@@ -243,7 +256,7 @@ async fn a_key_that_a_stranger_has_taken_and_not_committed_holds_up_nobody_else(
     let url = url();
     let engine =
         Engine::open(url.as_str()).workflow(chain::workflow()).workflow(alone::workflow()).launch().await?;
-    let application = application(&url).await;
+    let application = application().await;
     let take = format!("BEGIN; SELECT {}.start('chain', '1', key => 'order-1')", schema(&url));
     application.batch_execute(&take).await.unwrap();
     let waits = tokio::spawn({

@@ -247,7 +247,7 @@ RETURN {s}.send(run, topic, payload::text, key);
 CREATE FUNCTION {s}.send(run uuid, topic text, payload jsonb, key text DEFAULT NULL) RETURNS boolean LANGUAGE sql VOLATILE
 RETURN {s}.send(run, topic, payload::text, key);
 
--- Asks a run to stop. Answers whether it could still be asked: false when it has ended, or is not known.
+-- Asks a run to stop. Answers whether it can still be asked: false when it has ended, or is not known.
 CREATE FUNCTION {s}.cancel(run uuid, reason text DEFAULT '')
 RETURNS boolean LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$

@@ -125,8 +125,8 @@ impl<'c, C: GenericClient + Sync + ?Sized> Application<'c, C> {
         Ok(RunId::from_bytes(run.into_bytes()))
     }
 
-    /// Sends a run an event, with JSON as its payload, when the transaction commits. Answers whether it could still be
-    /// sent: `false` when the run has ended or is not known.
+    /// Sends a run an event, with JSON as its payload, when the transaction commits. Answers whether it can get
+    /// there, or did under the same key before: `false` when the run has ended or is not known.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl<'c, C: GenericClient + Sync + ?Sized> Application<'c, C> {
         self.call(SEND, &params).await
     }
 
-    /// Asks a run to stop, when the transaction commits. Answers whether it could still be asked: `false` when the run
+    /// Asks a run to stop, when the transaction commits. Answers whether it can still be asked: `false` when the run
     /// has ended or is not known.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::{
 };
 
 use tokio::time::timeout;
-use tokio_postgres::{Client, Config, SimpleQueryMessage};
+use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 use uuid::Uuid;
 
 use crate::{error::Fault, tls::Tls, wire::Wire};
@@ -68,6 +68,15 @@ impl Connector {
 
     pub(crate) async fn connect(&self) -> Result<Connected, Fault> {
         timeout(self.patience, self.reach()).await.unwrap_or(Err(Fault::Silent(self.patience)))
+    }
+
+    /// Asks the server to give up what it does for a connection.
+    pub(crate) async fn cancel(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
+        match &self.tls {
+            Tls::Plain => client.cancel_token().cancel_query(NoTls).await,
+            #[cfg(feature = "tls")]
+            Tls::Encrypted(tls) => client.cancel_token().cancel_query(tls.clone()).await,
+        }
     }
 
     async fn reach(&self) -> Result<Connected, Fault> {

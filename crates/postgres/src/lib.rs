@@ -14,7 +14,8 @@
 //! it likes first, and these last; whoever holds them waits for nothing of the application's.
 //!
 //! [`Application`] calls the functions that start runs, send to them and cancel them in a transaction of the
-//! application's own. Those wait, and are waited for, as long as that transaction lasts.
+//! application's own. A key is held as long as that transaction lasts; a run that is sent to or cancelled only while it
+//! commits.
 
 mod application;
 mod batch;

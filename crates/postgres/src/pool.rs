@@ -143,6 +143,11 @@ impl Deref for Lent {
 }
 
 impl Lent {
+    /// Asks the server to give up what it does for this connection.
+    pub(crate) async fn cancel(&self) -> Result<(), tokio_postgres::Error> {
+        self.pool.connector.cancel(self.client()).await
+    }
+
     /// Gives it back, to be used again. One that is just dropped is not: who knows in what state it is.
     pub(crate) fn give_back(mut self) {
         if let Some(session) = self.session.take().filter(|session| !session.is_closed()) {

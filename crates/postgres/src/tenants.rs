@@ -118,6 +118,14 @@ fn parts(url: &str) -> Result<(String, String, String), TenantError> {
                      `migrate_all` see to"
                 )));
             }
+            // It has a user and a password in it, which are not for tenants to know.
+            Some("listen_url") => {
+                return Err(TenantError::Invalid(
+                    "leave `listen_url` out of the URL: every tenant would get the password in it; open the tenants past \
+                     the pooler, or let them look twice a second"
+                        .into(),
+                ));
+            }
             Some("user" | "password") => {}
             _ => options.push_str(&format!("&{option}")),
         }

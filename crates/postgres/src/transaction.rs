@@ -15,8 +15,8 @@ use tokio::{
     time::{Instant, timeout},
 };
 use tokio_postgres::{
-    Error, NoTls, Row, Statement, ToStatement,
-    error::SqlState,
+    Error, Row, Statement, ToStatement,
+    error::{Severity, SqlState},
     types::{ToSql, Type},
 };
 
@@ -78,8 +78,10 @@ pub struct Transaction {
     runtime: Handle,
     /// Keeps the thread of the store.
     alive: mpsc::Sender<()>,
-    /// Whether a statement failed because of another transaction.
+    /// Whether a statement failed because of another transaction, or of the server.
     conflict: AtomicBool,
+    /// Whether the server ended it because it said nothing.
+    idle: AtomicBool,
     /// When a statement was last answered.
     heard: Mutex<Instant>,
 }
@@ -97,8 +99,9 @@ impl Transaction {
         // A connection on which this fails is not used again.
         let begun = timeout(PATIENCE, lent.client().batch_execute(&words)).await;
         begun.map_err(|_| StoreError::Unavailable(format!("{}: no transaction begins", shared.place)))??;
-        let (lent, conflict, heard) = (Some(lent), AtomicBool::new(false), Mutex::new(Instant::now()));
-        Ok(Self { lent, isolation, shared, runtime, alive, conflict, heard })
+        let (conflict, idle) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (lent, heard) = (Some(lent), Mutex::new(Instant::now()));
+        Ok(Self { lent, isolation, shared, runtime, alive, conflict, idle, heard })
     }
 
     /// Prepares a statement, to be used several times within this transaction.
@@ -217,7 +220,8 @@ impl Transaction {
     #[doc(hidden)]
     #[must_use]
     pub fn hung(&self) -> Option<String> {
-        (self.session().is_closed() && self.heard.lock().elapsed() >= IDLE).then(|| {
+        let was_silent = self.session().is_closed() && self.heard.lock().elapsed() >= IDLE;
+        (was_silent || self.idle.load(Ordering::Relaxed)).then(|| {
             format!(
                 "its transaction was ended by the server, because it was idle for {} s: do what takes long in a task of \
                  its own",
@@ -235,15 +239,18 @@ impl Transaction {
         self.lent.as_ref().expect("it is there until the transaction is over")
     }
 
-    /// Notes whether another transaction is to blame.
+    /// Notes who is to blame for a failure.
     pub(crate) fn note<T>(&self, answer: Result<T, Error>) -> Result<T, Error> {
-        if !self.session().is_closed() {
-            *self.heard.lock() = Instant::now();
-        }
-        if let Err(error) = &answer
-            && is_conflict(error)
-        {
-            self.conflict.store(true, Ordering::Relaxed);
+        match answer.as_ref().err() {
+            Some(error) if error.code() == Some(&SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT) => {
+                self.idle.store(true, Ordering::Relaxed);
+            }
+            Some(error) if is_conflict(error) || is_fatal(error) => {
+                self.conflict.store(true, Ordering::Relaxed)
+            }
+            // Its connection may be gone.
+            Some(error) if error.as_db_error().is_none() => {}
+            _ => *self.heard.lock() = Instant::now(),
         }
         answer
     }
@@ -253,6 +260,12 @@ impl Transaction {
 fn is_conflict(error: &Error) -> bool {
     let conflicts = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
     error.code().is_some_and(|code| conflicts.contains(code))
+}
+
+/// Whether the server hung up with it.
+fn is_fatal(error: &Error) -> bool {
+    let severity = error.as_db_error().and_then(|error| error.parsed_severity());
+    matches!(severity, Some(Severity::Fatal | Severity::Panic))
 }
 
 impl Drop for Transaction {
@@ -276,14 +289,13 @@ async fn tidy(lent: Lent) {
 }
 
 async fn is_tidied(lent: &Lent) -> bool {
-    let client = lent.client();
-    let tidied = client.batch_execute(TIDY);
+    let tidied = lent.client().batch_execute(TIDY);
     tokio::pin!(tidied);
     if let Ok(done) = timeout(ROLLBACK, tidied.as_mut()).await {
         return done.is_ok();
     }
     // A statement is under way whose answer nobody waits for any more.
-    if let Err(error) = client.cancel_token().cancel_query(NoTls).await {
+    if let Ok(Err(error)) = timeout(ROLLBACK, lent.cancel()).await {
         tracing::debug!(%error, "a statement could not be cancelled");
     }
     // The cancellation may come late, and must not hit anybody else.

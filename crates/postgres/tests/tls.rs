@@ -210,12 +210,12 @@ async fn a_program_may_prove_itself_with_a_certificate() {
 
 #[tokio::test]
 async fn a_server_without_tls_is_used_only_where_that_is_allowed() {
-    let url = cluster().url();
-    opened(&format!("{url}?sslmode=prefer")).await.unwrap();
-    opened(&format!("{url}?sslmode=disable")).await.unwrap();
+    let url = format!("{}?schema=tls_{}", cluster().url(), uuid::Uuid::now_v7().simple());
+    opened(&format!("{url}&sslmode=prefer")).await.unwrap();
+    opened(&format!("{url}&sslmode=disable")).await.unwrap();
     for mode in ["require", "verify-full"] {
         refused(
-            &format!("{url}?sslmode={mode}"),
+            &format!("{url}&sslmode={mode}"),
             &["server does not support TLS", "turn TLS on at the server"],
         )
         .await;

@@ -37,8 +37,7 @@ use crate::{
     open::{self, Setup},
     readers,
     sheets::Starts,
-    transaction,
-    spread,
+    spread, transaction,
     watcher::{PATIENCE, Watcher},
 };
 

@@ -65,7 +65,7 @@ impl RunLoop {
     /// Takes back what nobody has begun, since nothing new may begin in a paused run.
     pub(super) fn withdraw_unbegun(&self, cell: &Arc<RunCell>) {
         let away: Vec<_> = self.run.away().collect();
-        if !away.is_empty() {
+        if !self.over && !away.is_empty() {
             self.withdraw(cell, away, Recall::Paused);
         }
     }

@@ -31,7 +31,6 @@ async fn a_run_that_is_told_to_start_and_to_stop_in_one_breath_ends() {
         holder: node.id().expect("it has joined"),
         generation: 1,
         epoch: 0,
-        epoch: 0,
         queue: "default".into(),
         key: None,
         input: Slot::from_bytes(Bytes::from_static(b"null")),
@@ -66,23 +65,23 @@ async fn a_run_that_is_told_to_start_and_to_stop_in_one_breath_ends() {
     assert_eq!(ended.expect_err("it was cancelled").code(), "run_cancelled");
 }
 
-/// A run that is taken up hears of an outcome while it is on its way to its run loop.
-#[tokio::test]
-async fn an_outcome_that_comes_before_its_run_has_begun_is_not_lost() {
+/// A run of one task that nobody executes, held once more: it has yet to begin.
+async fn far(published: Vec<(LaneId, u32)>) -> (Engine, Arc<RunCell>, crate::Run<serde_json::Value>) {
     let body = |_| std::future::pending::<Result<u32, Failure>>();
     let far = Task::new("far", body).queue("nowhere");
-    let workflow = Workflow::builder("early").task(far).build().expect("it is sound");
+    let workflow = Workflow::builder("far").task(far).build().expect("it is sound");
     let store = Arc::new(Memory::new(|| Time(1_000_000)));
     let engine = Engine::over(store).workflow(workflow.clone()).launch().await.expect("it launches");
     let handle = engine.start(workflow, serde_json::Value::Null).await.expect("it starts");
     let (client, run) = (engine.client(), handle.id());
     let node = client.node().expect("an engine has one");
-    let registered = &node.registry["early"];
+    let registered = &node.registry["far"];
     let subject = Subject {
         run,
         claim: ClaimId::first(run),
         holder: node.id().expect("it has joined"),
         generation: 1,
+        epoch: 0,
         queue: "default".into(),
         key: None,
         input: Slot::from_bytes(Bytes::from_static(b"null")),
@@ -97,25 +96,51 @@ async fn an_outcome_that_comes_before_its_run_has_begun_is_not_lost() {
         timeout: None,
         fan_limit: 10,
         spread: Arc::clone(registered.routes.spread()),
-        published: vec![(LaneId::of(TaskIx::from(0)), 1)],
+        published,
         context: serde_json::Map::new(),
         steps: Vec::new(),
     };
-    let loop_ =
-        RunLoop::new(windlass_core::Run::new(seed).expect("it fits"), Outputs::new(1), HashMap::new());
+    let core = windlass_core::Run::new(seed).expect("it fits");
     assert!(node.reserve());
-    let cell = RunCell::hold(Arc::clone(node), subject, loop_);
+    let cell = RunCell::hold(Arc::clone(node), subject, RunLoop::new(core, Outputs::new(1), HashMap::new()));
+    (engine, cell, handle)
+}
+
+#[tokio::test]
+async fn an_outcome_that_comes_before_its_run_has_begun_is_not_lost() {
+    let (_engine, cell, handle) = far(vec![(LaneId::of(TaskIx::from(0)), 1)]).await;
+    let hub = &cell.node.hub;
     let output = Slot::new(7).expect("a number is JSON");
     let report = Report {
         generation: 1,
         key: SpreadKey { step: "far".into(), attempt: 1 },
-        started_at: node.hub.clock.now(),
+        started_at: hub.clock.now(),
         ending: Ending::Done(Done { output, changes: Default::default() }),
     };
-    let body = report.encode(&node.hub).expect("it can be written");
-    let row = InboxRow { seq: 1, run, topic: OUTCOME.to_owned(), body, at: node.hub.clock.now() };
+    let body = report.encode(hub).expect("it can be written");
+    let row = InboxRow { seq: 1, run: handle.id(), topic: OUTCOME.to_owned(), body, at: hub.clock.now() };
     cell.tell(Mail::Inbox(Box::new(row)));
     cell.tell(Mail::Begin(Vec::new()));
     let output = tokio::time::timeout(Duration::from_secs(5), handle).await.expect("the run ends");
     assert_eq!(output.expect("it completes"), 7);
+}
+
+/// What is to be published is published before it is taken back, and not the other way round.
+#[tokio::test]
+async fn a_run_that_is_told_to_begin_and_to_pause_in_one_breath_leaves_nothing_published() {
+    let (engine, cell, handle) = far(Vec::new()).await;
+    cell.tell(Mail::Describe(oneshot::channel().0));
+    cell.tell(Mail::Begin(Vec::new()));
+    let message = order::encode(&Order::Pause);
+    let at = cell.node.hub.clock.now();
+    let row = InboxRow { seq: 1, run: handle.id(), topic: message.topic, body: message.body, at };
+    cell.tell(Mail::Inbox(Box::new(row)));
+    let paused = async {
+        while handle.status().await.expect("it has one").state != windlass_core::RunState::Paused {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), paused).await.expect("the run is parked");
+    let image = engine.client().hub().store.load(handle.id()).await.expect("the store answers");
+    assert_eq!(image.expect("the run is there").published, []);
 }

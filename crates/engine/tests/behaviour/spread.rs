@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -10,8 +13,10 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use windlass::{
-    Assignment, EngineBuilder, Executing, Executor, Outcome, RunState, TaskState, prelude::*, testing::Lab,
+    Assignment, EngineBuilder, Executing, Executor, Outcome, RunState, TaskState, Time, prelude::*,
+    testing::Lab,
 };
+use windlass_store::{Call, Memory, Side, Verdict};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -119,6 +124,28 @@ async fn outcomes_find_the_next_owner_when_the_first_one_dies(lab: Lab) -> Resul
     assert_eq!(third.run(&wide::workflow(), id).await?, sum_of_squares(9));
     // What the dead node itself was at is all that was begun twice, and it noted none of that.
     assert!(counts(&ledger).values().all(|count| *count == 1), "{:?}", counts(&ledger));
+    Ok(())
+}
+
+#[tokio::test]
+async fn answers_that_are_lost_have_nothing_executed_twice() -> Result<()> {
+    let (begun, calls) = (std::time::Instant::now(), AtomicUsize::new(0));
+    let store = Memory::new(move || Time(1_000_000) + begun.elapsed());
+    store.on_call(move |moment| match (moment.call, moment.side) {
+        // It was done, and every other time nobody hears of it.
+        (Call::Commit | Call::ClaimTasks, Side::After) if calls.fetch_add(1, Ordering::SeqCst) % 2 == 0 => {
+            Verdict::Unavailable
+        }
+        _ => Verdict::Proceed,
+    });
+    let ledger = Ledger::default();
+    let place = Place { name: "here", ledger: Arc::clone(&ledger) };
+    let engine = Engine::over(Arc::new(store)).queue("default", 5).resource(place).workflow(wide::workflow());
+    let engine = engine.launch().await?;
+    assert_eq!(engine.start(wide::workflow(), 10).await?.await?, sum_of_squares(10));
+    assert_eq!(counts(&ledger).len(), 10);
+    assert!(counts(&ledger).values().all(|count| *count == 1), "{:?}", counts(&ledger));
+    engine.stop().await?;
     Ok(())
 }
 
@@ -465,7 +492,7 @@ async fn an_executor_stands_in_for_the_code_of_a_queue(lab: Lab) -> Result<()> {
     let error = (&mut run).await.unwrap_err();
     assert!(error.to_string().contains("seen"), "an executor changes no context: {error}");
     assert_eq!(counts(&ledger).get("render"), None);
-    let seen = seen.lock();
+    let seen = seen.lock().clone();
     assert_eq!(seen.len(), 2);
     assert_eq!((&*seen[0].workflow, &*seen[0].task, seen[0].attempt), ("studio", "render", 1));
     assert_eq!((&seen[1].input, &seen[1].context["size"], seen[1].attempt), (&json!(7), &json!(7), 2));

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use crate::{
     child::{Child, was_killed},
     entries,
-    eventually::{PATIENCE, eventually_async},
+    eventually::{PATIENCE, eventually, eventually_async},
     role::{Boundary, Part, Role},
     room::Room,
 };
@@ -66,7 +66,11 @@ async fn a_process_that_is_frozen_in_a_body_has_the_file_and_its_entry_is_made_o
     let mut frozen = Child::ready(role("frozen"));
     frozen.tell("freeze in a body");
     frozen.tell("start");
-    frozen.freeze_in_trap();
+    frozen.hear("trapped");
+    eventually("a body that does not end is reported by its name", PATIENCE, || {
+        frozen.journal().contains("first has the database for itself and does not end")
+    });
+    frozen.freeze();
     let sound = Child::spawn(role("sound"));
     assert!(sound.hear_within("ready", lease.1 * 2).is_none(), "nobody else can write meanwhile");
     frozen.thaw();
@@ -76,6 +80,7 @@ async fn a_process_that_is_frozen_in_a_body_has_the_file_and_its_entry_is_made_o
         client.runs().completed().list().await.expect("runs can be found").len() == 1
     })
     .await;
+    assert!(frozen.journal().contains("first was slow in its transaction"), "{}", frozen.journal());
     frozen.stop();
     sound.stop();
     check(&conn, 1, "frozen");

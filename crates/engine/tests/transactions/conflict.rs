@@ -87,10 +87,36 @@ mod snapshot {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_task_has_the_isolation_that_it_names_and_its_instances_do_not_disturb_each_other() -> Result<()> {
+async fn a_task_has_the_isolation_that_it_names() -> Result<()> {
     let database = Database::new().await;
     let engine = database.engine().workflow(snapshot::workflow()).launch().await?;
     assert_eq!(engine.start(snapshot::workflow(), ()).await?.await?, "repeatable read");
+    engine.stop().await?;
+    Ok(())
+}
+
+#[workflow]
+mod fragile {
+    use super::*;
+
+    #[task(retry(attempts = 1))]
+    pub async fn lose(cx: &Cx, tx: &Transaction, app: Res<App>, executed: Res<Executed>) -> Result<u32> {
+        tx.execute(&app.add(), &[&cx.run_id().to_string(), &"lose"]).await?;
+        let executed = executed.0.fetch_add(1, Ordering::SeqCst) + 1;
+        if executed < 3 {
+            tx.execute("SELECT pg_terminate_backend(pg_backend_pid())", &[]).await?;
+        }
+        Ok(executed)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_whose_connection_is_lost_is_executed_again_in_the_same_attempt() -> Result<()> {
+    let database = Database::new().await;
+    let engine =
+        database.engine().workflow(fragile::workflow()).resource(Executed::default()).launch().await?;
+    assert_eq!(engine.start(fragile::workflow(), ()).await?.await?, 3);
+    assert_eq!(database.all_entries().await, 1);
     engine.stop().await?;
     Ok(())
 }

@@ -60,10 +60,13 @@ impl Database {
             .get(0)
     }
 
-    /// How many records of completed attempts there are of a run.
-    pub async fn records(&self, run: RunId) -> i64 {
-        let sql = format!("SELECT count(*) FROM tx_{}.step WHERE run::text = $1 AND kind = 0", self.schema);
-        self.client.query_one(&sql, &[&run.to_string()]).await.unwrap().get(0)
+    /// How many records there are of completed attempts of a task.
+    pub async fn records(&self, run: RunId, task: &str) -> i64 {
+        let sql = format!(
+            "SELECT count(*) FROM tx_{}.step WHERE run::text = $1 AND kind = 0 AND split_part(name, '[', 1) = $2",
+            self.schema
+        );
+        self.client.query_one(&sql, &[&run.to_string(), &task]).await.unwrap().get(0)
     }
 }
 

@@ -172,3 +172,26 @@ async fn a_transaction_is_never_committed_before_what_it_builds_on() {
     let error = database.engine().workflow(ahead::workflow()).launch().await.unwrap_err().to_string();
     assert!(error.contains("task `write` of `ahead`") && error.contains("pipelined"), "{error}");
 }
+
+#[workflow]
+mod silent {
+    use super::*;
+
+    #[task(retry(attempts = 1))]
+    pub async fn wait(tx: &Transaction) -> Result<()> {
+        // As short as a test can wait for.
+        tx.execute("SET LOCAL idle_in_transaction_session_timeout = '50ms'", &[]).await?;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        tx.execute("SELECT 1", &[]).await?;
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_says_nothing_loses_its_transaction() -> Result<()> {
+    let database = Database::new().await;
+    let engine = database.engine().workflow(silent::workflow()).launch().await?;
+    assert_eq!(engine.start(silent::workflow(), ()).await?.await.unwrap_err().code(), "run_failed");
+    engine.stop().await?;
+    Ok(())
+}

@@ -43,6 +43,8 @@ async fn behind_a_proxy() -> (Database, Proxy) {
     let place = server.split_once('@').unwrap().1.split_once('/').unwrap().0.to_owned();
     let proxy = Proxy::start(place.clone()).await;
     database.url = database.url.replace(&place, &format!("127.0.0.1:{}", proxy.port()));
+    // The proxy has to read what is said.
+    database.url += "&sslmode=disable";
     (database, proxy)
 }
 
@@ -57,7 +59,7 @@ async fn lose(cut: Cut, runs: i64) -> Result<u32> {
         let id = run.id();
         executed = run.await?;
         assert!(proxy.has_cut());
-        assert_eq!((database.entries(id).await, database.records(id).await), (1, 2));
+        assert_eq!((database.entries(id).await, database.records(id, "charge").await), (1, 1));
         assert_eq!(database.all_entries().await, number);
     }
     engine.stop().await?;
@@ -97,7 +99,7 @@ async fn a_commit_that_arrives_late_is_waited_for_before_anything_is_done_again(
     assert_eq!(database.entries(id).await, 0, "the commit has not arrived");
     proxy.deliver();
     assert_eq!(ended.await.unwrap()?, 1, "the body was executed once");
-    assert_eq!((database.entries(id).await, database.records(id).await), (1, 2));
+    assert_eq!((database.entries(id).await, database.records(id, "charge").await), (1, 1));
     engine.stop().await?;
     Ok(())
 }

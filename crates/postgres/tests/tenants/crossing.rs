@@ -163,8 +163,8 @@ async fn rights_that_were_given_to_everybody_are_taken_back() {
 }
 
 #[tokio::test]
-async fn a_url_that_names_a_schema_is_refused() {
-    for option in ["schema=x", "migrate=no"] {
+async fn a_url_with_what_is_not_for_all_tenants_is_refused() {
+    for option in ["schema=x", "migrate=no", "listen_url=postgres%3A%2F%2Fme%3Ahidden%40db%2Fapp"] {
         let url = format!("postgres://me:hidden@127.0.0.1:1/app?{option}");
         let error = PostgresTenants::open(&url, SECRET.into()).await.unwrap_err().to_string();
         assert!(error.contains("leave `") && !error.contains("hidden"), "{error}");
