@@ -10,10 +10,10 @@ use std::{
 };
 
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use windlass_core::{NodeId, Time};
-use windlass_store::{Death, Heartbeat, NewNode, NodeRow, StoreError};
+use windlass_core::{ClaimId, NodeId, RunId, Time};
+use windlass_store::{Death, Heartbeat, NewNode, NodeRow, Place, StoreError};
 
-use crate::{Error, clock::awake_or_not, metric, node::Node, run_loop::Mail};
+use crate::{Error, clock::awake_or_not, metric, node::Node, run_loop::Mail, take_up::take_up};
 
 /// How many runs one transaction of a sweep releases: others write in between.
 const SWEEP: usize = 500;
@@ -178,7 +178,7 @@ impl Heart {
         self.node.hub.clock.follow(beat.now);
         self.next_beat = Instant::now() + self.node.options.heartbeat;
         self.note_view(beat.now);
-        let Heartbeat { now, others, gone, inbox } = beat;
+        let Heartbeat { now, others, gone, inbox, strangers } = beat;
         let own = self.node.options.queues.keys().map(Arc::clone);
         self.node.guests.learn_served(&others, own);
         self.others = others;
@@ -187,7 +187,28 @@ impl Heart {
             // What was withdrawn is found out now at the latest.
             self.node.guests.changed.notify_one();
         }
+        for (run, claim) in strangers {
+            self.adopt(id, run, claim).await?;
+        }
         self.judge(id, now, &gone.into_iter().collect()).await
+    }
+
+    /// Takes up a run that this node holds and was never told of.
+    async fn adopt(&self, id: NodeId, run: RunId, claim: ClaimId) -> Result<(), Error> {
+        let node = &self.node;
+        if node.cell(run).is_some() || node.stopping.is_cancelled() {
+            return Ok(());
+        }
+        let Some(image) = node.hub.store.load(run).await? else { return Ok(()) };
+        if image.standing.place != (Place::Owned { node: id, claim }) || node.cell(run).is_some() {
+            return Ok(());
+        }
+        tracing::warn!(%run, workflow = %image.run.workflow, "this node holds a run that it was not told of; it goes on");
+        // Whether there is room or not, it is here.
+        node.occupy(1);
+        let adopter = Arc::clone(node);
+        node.user.spawn(async move { take_up(adopter, id, claim, image).await });
+        Ok(())
     }
 
     /// After an outage every node looks stale to every other, so a view that was interrupted judges nobody

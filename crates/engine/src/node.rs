@@ -265,7 +265,7 @@ impl Node {
         self.held() == 0 && self.guests.len() == 0
     }
 
-    fn cell(&self, run: RunId) -> Option<Arc<RunCell>> {
+    pub(crate) fn cell(&self, run: RunId) -> Option<Arc<RunCell>> {
         self.runs.lock().get(&run).map(Arc::clone)
     }
 

@@ -265,8 +265,9 @@ async fn a_key_that_a_stranger_has_taken_and_not_committed_holds_up_nobody_else(
     });
     let waiting =
         "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'";
-    let soon = std::time::Duration::from_secs(3);
-    tokio::time::timeout(soon, async {
+    // Whoever waits for the stranger waits for ever.
+    let patience = std::time::Duration::from_secs(30);
+    tokio::time::timeout(patience, async {
         while application.query(waiting, &[&schema(&url)]).await.unwrap().is_empty() {
             tokio::task::yield_now().await;
         }
@@ -281,6 +282,30 @@ async fn a_key_that_a_stranger_has_taken_and_not_committed_holds_up_nobody_else(
     let run = waits.await.unwrap()?;
     assert_eq!(run.await?, 4);
     assert_eq!(engine.runs().workflow("chain").list().await?.len(), 1);
+    engine.stop().await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_a_node_holds_without_having_been_told_goes_on() -> Result<()> {
+    let url = url();
+    let engine = Engine::open(url.as_str())
+        .workflow(chain::workflow())
+        .heartbeat(std::time::Duration::from_millis(100))
+        .launch()
+        .await?;
+    let hour = std::time::Duration::from_secs(3600);
+    let run = engine.start(chain::workflow(), 1).delay(hour).await?;
+    // As if it had been claimed, and the answer lost with whoever had asked.
+    let (s, id) = (schema(&url), run.id());
+    let take = format!(
+        "BEGIN; DELETE FROM {s}.waiting; \
+         UPDATE {s}.run SET node = (SELECT id FROM {s}.node), claim = 77, definition = (SELECT id FROM {s}.definition); \
+         INSERT INTO {s}.holding (node, claims, runs) SELECT id, ARRAY[77], ARRAY['{id}'::uuid] FROM {s}.node; COMMIT"
+    );
+    application().await.batch_execute(&take).await.unwrap();
+    let soon = std::time::Duration::from_secs(10);
+    assert_eq!(tokio::time::timeout(soon, run).await.expect("it is adopted")?, 4);
     engine.stop().await?;
     Ok(())
 }

@@ -12,7 +12,7 @@ use windlass_store::{Act, NewRun, Refusal, Unit, Written};
 use crate::{
     batch::{Batch, KeyFact, Outcome, Standing},
     error::Fault,
-    held::{Facts, Held},
+    held::{Facts, Held, UnderWay},
     session::Session,
     single::{Changes, Single, Stop},
 };
@@ -116,6 +116,7 @@ pub(crate) async fn commit(
     node: Option<NodeId>,
     units: &[Unit],
 ) -> Result<(Answers, bool), Fault> {
+    let _under_way = UnderWay::begin(held);
     let (empty, known) = prepare(&mut held.lock(), node, units);
     let sure = Care::Little(&known);
     let mut written = attempt(session, node, units, &empty, sure).await;

@@ -1,10 +1,11 @@
 //! What a handle knows of the runs that its nodes hold.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
+use parking_lot::Mutex;
 use windlass_core::{ClaimId, NodeId, RunId};
 
 /// A run as it is held. The same run may be held again before it is known here that it was given up: answers overtake
@@ -38,6 +39,33 @@ pub(crate) struct Held {
     runs: HashMap<Holding, Entry>,
     left: HashMap<i64, usize>,
     empty: Vec<i64>,
+    /// What may give runs to nodes and was not answered yet, by number.
+    under_way: BTreeSet<u64>,
+    next: u64,
+    /// Runs that a node seems to hold without having been told, and the number that was next when that was first seen.
+    suspects: HashMap<Holding, u64>,
+}
+
+/// Something that may give runs to a node, until it is answered or given up.
+pub(crate) struct UnderWay<'h> {
+    held: &'h Mutex<Held>,
+    no: u64,
+}
+
+impl<'h> UnderWay<'h> {
+    pub(crate) fn begin(held: &'h Mutex<Held>) -> Self {
+        let mut all = held.lock();
+        let no = all.next;
+        all.next += 1;
+        all.under_way.insert(no);
+        Self { held, no }
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.held.lock().under_way.remove(&self.no);
+    }
 }
 
 impl Held {
@@ -85,6 +113,21 @@ impl Held {
         if let Some(entry) = self.runs.remove(&run) {
             self.lose(entry.row);
         }
+    }
+
+    /// Of the runs that the tables say a node holds, those that nobody was told of and nobody will be: they were so
+    /// before, and whatever was under way then is over.
+    pub(crate) fn strangers(&mut self, node: NodeId, holds: Vec<Holding>) -> Vec<Holding> {
+        if !self.nodes.contains(&node) {
+            return Vec::new();
+        }
+        let unknown = holds.into_iter().filter(|run| !self.runs.contains_key(run));
+        let suspects: HashMap<Holding, u64> =
+            unknown.map(|run| (run, self.suspects.get(&run).copied().unwrap_or(self.next))).collect();
+        let seen = std::mem::replace(&mut self.suspects, suspects);
+        let is_over = |first: u64| self.under_way.first().is_none_or(|oldest| *oldest >= first);
+        let sure = self.suspects.iter().filter(|(run, first)| seen.contains_key(run) && is_over(**first));
+        sure.map(|(run, _)| *run).collect()
     }
 
     /// The rows of which nothing is left.

@@ -29,6 +29,12 @@ const INBOX: &str = "\
     WHERE r.node = $1 AND NOT EXISTS (\
         SELECT FROM {s}.ended AS e WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation) \
     ORDER BY i.seq";
+/// All that a node holds.
+const HOLDS: &str = "\
+    SELECT r.id, r.claim FROM {s}.holding AS h CROSS JOIN LATERAL unnest(h.runs) AS u (run) \
+    CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
+    WHERE h.node = $1 AND r.node = $1 AND NOT EXISTS (\
+        SELECT FROM {s}.ended AS e WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation)";
 /// Runs that some nodes have, locked in the order of ids over all of them.
 const RELEASE: &str = "\
     WITH mine AS MATERIALIZED (\
@@ -93,7 +99,7 @@ pub(crate) async fn join(session: &Session, new: &NewNode) -> Result<Joined, Fau
     session.transact(None, add).await
 }
 
-/// Says that a node lives, and looks around.
+/// Says that a node lives, and looks around. All that it holds is a stranger to it, as far as the tables know.
 pub(crate) async fn heartbeat(session: &Session, node: NodeId, running: u32) -> Result<Heartbeat, Fault> {
     let beat = async |now| {
         let id = column::node(node);
@@ -101,7 +107,10 @@ pub(crate) async fn heartbeat(session: &Session, node: NodeId, running: u32) -> 
         let inbox = inbox(session, node).await?;
         let mut others = all(session).await?;
         others.retain(|row| row.id != node);
-        Ok(Heartbeat { now, others, gone: Vec::new(), inbox })
+        let holds = session.query(HOLDS, &[&id]).await?;
+        let holds = holds.iter().map(|row| Ok((column::run_id(row, 0)?, column::claim_id(row, 1)?)));
+        let strangers = holds.collect::<Result<_, Fault>>()?;
+        Ok(Heartbeat { now, others, gone: Vec::new(), inbox, strangers })
     };
     session.transact(Some(node), beat).await
 }

@@ -20,7 +20,7 @@ use crate::{
     Isolation, OpenError, PostgresOptions, Transaction, claim, column, commit, definition,
     error::Fault,
     find,
-    held::{Facts, Held},
+    held::{Facts, Held, UnderWay},
     image,
     link::Link,
     location::Location,
@@ -277,7 +277,11 @@ impl Store for Postgres {
     }
 
     fn heartbeat(&self, node: NodeId, running: u32) -> Answer<'_, Heartbeat> {
-        self.ask(async move |_, session| node::heartbeat(&session, node, running).await)
+        self.ask(async move |shared, session| {
+            let mut beat = node::heartbeat(&session, node, running).await?;
+            beat.strangers = shared.held.lock().strangers(node, beat.strangers);
+            Ok(beat)
+        })
     }
 
     fn leave(&self, node: NodeId) -> Answer<'_, ()> {
@@ -336,6 +340,7 @@ impl Store for Postgres {
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
         self.ask(async move |shared, session| {
+            let _under_way = UnderWay::begin(&shared.held);
             let taken = claim::claim(&session, &shared.reach, &request).await?;
             let mut held = shared.held.lock();
             for (RunImage { run, standing, .. }, row) in taken.claimed.runs.iter().zip(taken.rows) {

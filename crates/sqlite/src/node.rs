@@ -124,7 +124,8 @@ pub(crate) fn heartbeat(desk: &mut Desk, node: NodeId, running: u32) -> Result<H
     desk.let_go.extend(left.into_iter().filter(|left| others.iter().all(|row| row.id != *left)));
     others.retain(|row| row.id != node);
     let gone = others.iter().filter(|row| !row.dead && desk.is_gone(row.id)).map(|row| row.id).collect();
-    Ok(Heartbeat { now, others, gone, inbox })
+    // No answer is lost between two threads of one process.
+    Ok(Heartbeat { now, others, gone, inbox, strangers: Vec::new() })
 }
 
 /// Removes a node. What it holds becomes ready.

@@ -167,6 +167,9 @@ pub struct Heartbeat {
     pub gone: Vec<NodeId>,
     /// What lies in the inboxes of the runs that this node holds, oldest first (by number).
     pub inbox: Vec<InboxRow>,
+    /// Runs that this node holds under these claims, and was never told of: an answer was lost, and nobody asked again.
+    /// Not those of which an answer may still be on its way.
+    pub strangers: Vec<(RunId, ClaimId)>,
 }
 
 /// Why a node is declared dead.

@@ -65,11 +65,16 @@ async fn a_run_that_is_told_to_start_and_to_stop_in_one_breath_ends() {
     assert_eq!(ended.expect_err("it was cancelled").code(), "run_cancelled");
 }
 
-/// A run of one task that nobody executes, held once more: it has yet to begin.
-async fn far(published: Vec<(LaneId, u32)>) -> (Engine, Arc<RunCell>, crate::Run<serde_json::Value>) {
+/// A run of a task that nobody executes, and of these others, held once more: it has yet to begin.
+async fn far(
+    others: &[&str],
+    published: Vec<(LaneId, u32)>,
+) -> (Engine, Arc<RunCell>, crate::Run<serde_json::Value>) {
     let body = |_| std::future::pending::<Result<u32, Failure>>();
     let far = Task::new("far", body).queue("nowhere");
-    let workflow = Workflow::builder("far").task(far).build().expect("it is sound");
+    let others = others.iter().map(|name| Task::new(*name, body));
+    let workflow = Workflow::builder("far").task(far).tasks(others).output("far").build();
+    let workflow = workflow.expect("it is sound");
     let store = Arc::new(Memory::new(|| Time(1_000_000)));
     let engine = Engine::over(store).workflow(workflow.clone()).launch().await.expect("it launches");
     let handle = engine.start(workflow, serde_json::Value::Null).await.expect("it starts");
@@ -100,15 +105,16 @@ async fn far(published: Vec<(LaneId, u32)>) -> (Engine, Arc<RunCell>, crate::Run
         context: serde_json::Map::new(),
         steps: Vec::new(),
     };
+    let outputs = Outputs::new(seed.plan.definition.tasks.len());
     let core = windlass_core::Run::new(seed).expect("it fits");
     assert!(node.reserve());
-    let cell = RunCell::hold(Arc::clone(node), subject, RunLoop::new(core, Outputs::new(1), HashMap::new()));
+    let cell = RunCell::hold(Arc::clone(node), subject, RunLoop::new(core, outputs, HashMap::new()));
     (engine, cell, handle)
 }
 
 #[tokio::test]
 async fn an_outcome_that_comes_before_its_run_has_begun_is_not_lost() {
-    let (_engine, cell, handle) = far(vec![(LaneId::of(TaskIx::from(0)), 1)]).await;
+    let (_engine, cell, handle) = far(&[], vec![(LaneId::of(TaskIx::from(0)), 1)]).await;
     let hub = &cell.node.hub;
     let output = Slot::new(7).expect("a number is JSON");
     let report = Report {
@@ -128,19 +134,26 @@ async fn an_outcome_that_comes_before_its_run_has_begun_is_not_lost() {
 /// What is to be published is published before it is taken back, and not the other way round.
 #[tokio::test]
 async fn a_run_that_is_told_to_begin_and_to_pause_in_one_breath_leaves_nothing_published() {
-    let (engine, cell, handle) = far(Vec::new()).await;
+    // Something executes, so that the run is not parked.
+    let (engine, cell, handle) = far(&["here"], Vec::new()).await;
     cell.tell(Mail::Describe(oneshot::channel().0));
     cell.tell(Mail::Begin(Vec::new()));
     let message = order::encode(&Order::Pause);
     let at = cell.node.hub.clock.now();
     let row = InboxRow { seq: 1, run: handle.id(), topic: message.topic, body: message.body, at };
     cell.tell(Mail::Inbox(Box::new(row)));
-    let paused = async {
-        while handle.status().await.expect("it has one").state != windlass_core::RunState::Paused {
-            tokio::task::yield_now().await;
+    let client = engine.client();
+    let withdrawn = async {
+        loop {
+            let (sender, described) = oneshot::channel();
+            cell.tell(Mail::Describe(sender));
+            let described = described.await.expect("the run is held");
+            let state = described.tasks[0].state;
+            let image = client.hub().store.load(handle.id()).await.expect("the store answers");
+            if state == windlass_core::TaskState::Ready && image.expect("it is there").published.is_empty() {
+                return;
+            }
         }
     };
-    tokio::time::timeout(Duration::from_secs(5), paused).await.expect("the run is parked");
-    let image = engine.client().hub().store.load(handle.id()).await.expect("the store answers");
-    assert_eq!(image.expect("the run is there").published, []);
+    tokio::time::timeout(Duration::from_secs(5), withdrawn).await.expect("it is taken back");
 }

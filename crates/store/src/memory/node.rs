@@ -48,7 +48,7 @@ impl State {
 
         let others: Vec<_> = self.nodes.values().filter(|row| row.id != node).cloned().collect();
         let gone = others.iter().filter(|row| !row.dead && self.gone.contains(&row.id)).map(|row| row.id);
-        Ok(Heartbeat { now, gone: gone.collect(), others, inbox: self.inbox(node) })
+        Ok(Heartbeat { now, gone: gone.collect(), others, inbox: self.inbox(node), strangers: Vec::new() })
     }
 
     pub(super) fn inbox(&self, node: NodeId) -> Vec<InboxRow> {
