@@ -108,6 +108,9 @@ CREATE TABLE {s}.holding (
 
 CREATE INDEX holding_node ON {s}.holding (node);
 
+-- Ids are not worth compressing.
+ALTER TABLE {s}.holding ALTER COLUMN claims SET STORAGE EXTERNAL, ALTER COLUMN runs SET STORAGE EXTERNAL;
+
 -- The ends of runs, one for each generation. `claim` wrote it; NULL when nobody held the run. A last step that only
 -- completed is kept in the row of the end; without an output of its own it has the run's.
 CREATE TABLE {s}.ended (

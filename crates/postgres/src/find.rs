@@ -25,8 +25,9 @@ const COLUMNS: &str = "\
            e.state, e.at, e.output, e.failure, \
            w.state, w.until, w.topics, w.reason, w.blocked_by \
     FROM {s}.run AS r \
-    LEFT JOIN {s}.ended AS e ON e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation \
-    LEFT JOIN {s}.waiting AS w ON w.run = r.id \
+    LEFT JOIN LATERAL (\
+        SELECT * FROM {s}.ended WHERE workflow = r.workflow AND run = r.id AND generation = r.generation OFFSET 0) AS e ON true \
+    LEFT JOIN LATERAL (SELECT * FROM {s}.waiting WHERE run = r.id OFFSET 0) AS w ON true \
     WHERE true";
 /// The state that people see, as [`windlass_store::Standing::state`] has it.
 const STATE: &str = "\

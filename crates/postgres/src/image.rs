@@ -20,8 +20,9 @@ const RUNS: &str = "\
            e.step_name, e.step_attempt, e.step_epoch, e.step_started_at, e.step_ended_at, e.step_output \
     FROM unnest($1::uuid[]) WITH ORDINALITY AS u (run, no) \
     CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
-    LEFT JOIN {s}.ended AS e ON e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation \
-    LEFT JOIN {s}.waiting AS w ON w.run = r.id \
+    LEFT JOIN LATERAL (\
+        SELECT * FROM {s}.ended WHERE workflow = r.workflow AND run = r.id AND generation = r.generation OFFSET 0) AS e ON true \
+    LEFT JOIN LATERAL (SELECT * FROM {s}.waiting WHERE run = r.id OFFSET 0) AS w ON true \
     ORDER BY u.no";
 const STEPS: &str = "\
     SELECT s.run, s.generation, s.name, s.attempt, s.epoch, s.kind, s.started_at, s.ended_at, s.output, s.detail \
@@ -33,7 +34,7 @@ const INBOX: &str = "\
     FROM unnest($1::uuid[]) AS u (run) CROSS JOIN LATERAL (SELECT * FROM {s}.inbox WHERE run = u.run OFFSET 0) AS i \
     CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = i.run OFFSET 0) AS r \
     WHERE NOT EXISTS (SELECT FROM {s}.ended AS e \
-        WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation) \
+        WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
     ORDER BY i.seq";
 /// The same of runs that have not ended for sure.
 const HELD_INBOX: &str = "\

@@ -27,14 +27,14 @@ const INBOX: &str = "\
     SELECT i.seq, i.run, i.topic, i.body, i.at FROM {s}.inbox AS i \
     CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = i.run OFFSET 0) AS r \
     WHERE r.node = $1 AND NOT EXISTS (\
-        SELECT FROM {s}.ended AS e WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation) \
+        SELECT FROM {s}.ended AS e WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
     ORDER BY i.seq";
 /// All that a node holds.
 const HOLDS: &str = "\
     SELECT r.id, r.claim FROM {s}.holding AS h CROSS JOIN LATERAL unnest(h.runs) AS u (run) \
     CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
     WHERE h.node = $1 AND r.node = $1 AND NOT EXISTS (\
-        SELECT FROM {s}.ended AS e WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation)";
+        SELECT FROM {s}.ended AS e WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0)";
 /// Runs that some nodes have, locked in the order of ids over all of them.
 const RELEASE: &str = "\
     WITH mine AS MATERIALIZED (\
@@ -43,7 +43,7 @@ const RELEASE: &str = "\
         CROSS JOIN LATERAL (\
             SELECT r.id FROM {s}.run AS r WHERE r.id = u.run AND r.node = ANY($1) \
               AND NOT EXISTS (SELECT FROM {s}.ended AS e \
-                  WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation) \
+                  WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
             FOR UPDATE) AS r \
         LIMIT $2), \
     freed AS (\
@@ -56,7 +56,7 @@ const HELD: &str = "\
         CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
         WHERE h.node = $1 AND r.node = $1 \
           AND NOT EXISTS (SELECT FROM {s}.ended AS e \
-              WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation))";
+              WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0))";
 const DEAD: &str = "SELECT id FROM {s}.node WHERE dead ORDER BY id FOR UPDATE SKIP LOCKED";
 /// Whoever holds a lock that stands for a node: it is frozen in a transaction, or its connection is gone and the server
 /// does not know. A stranger who took the lock cannot be ended, and must not keep the others from it.

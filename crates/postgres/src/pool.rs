@@ -26,7 +26,7 @@ use crate::{
 /// A planner that has seen the tables empty, or believes its estimates, reads whole tables instead.
 const PLANS: &str = "\
     SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; \
-    SET enable_mergejoin = off; SET enable_bitmapscan = off; SET jit = off";
+    SET enable_mergejoin = off; SET enable_bitmapscan = off; SET enable_material = off; SET jit = off";
 
 /// A process that is frozen in a transaction holds its fence no longer than this, and nobody waits for ever for a lock.
 const LIMITS: &str = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '10s'";

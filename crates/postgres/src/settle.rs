@@ -33,7 +33,7 @@ const FENCE: &str = "SELECT {s}.fence($1)";
 /// that was changed since the transaction began is a serialisation failure.
 const HOLD: &str = "\
     SELECT FROM {s}.run AS r WHERE r.id = $1 AND r.node = $2 AND r.claim = $3 AND NOT EXISTS (\
-        SELECT FROM {s}.ended AS e WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation) \
+        SELECT FROM {s}.ended AS e WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
     FOR SHARE OF r";
 /// A record that is there already fails the transaction: whatever the task wrote is there too.
 const RECORD: &str = "\

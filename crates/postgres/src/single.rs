@@ -17,7 +17,8 @@ use crate::{
 const LOCK: &str = "SELECT FROM {s}.run WHERE id = ANY($1) ORDER BY id FOR UPDATE";
 const READ: &str = "\
     SELECT r.workflow, r.node, r.generation, r.definition, e.state FROM {s}.run AS r \
-    LEFT JOIN {s}.ended AS e ON e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation \
+    LEFT JOIN LATERAL (\
+        SELECT * FROM {s}.ended WHERE workflow = r.workflow AND run = r.id AND generation = r.generation OFFSET 0) AS e ON true \
     WHERE r.id = $1";
 const EXISTS: &str = "SELECT EXISTS (SELECT FROM {s}.run WHERE id = $1)";
 const CONSUME: &str = "\

@@ -73,6 +73,49 @@ async fn writes_results_and_context_changes_are_there_once_in_a_file_and_in_memo
     Ok(())
 }
 
+#[workflow(spread)]
+mod shared {
+    use super::*;
+
+    #[task]
+    pub fn write(cx: &Cx, tx: &Transaction) -> Result<()> {
+        tx.execute(ADD, [cx.run_id().to_string(), "write".into()])?;
+        Ok(())
+    }
+
+    #[task(after = [write])]
+    pub async fn rest() -> Result<()> {
+        Ok(())
+    }
+}
+
+#[workflow]
+mod elsewhere {
+    use super::*;
+
+    #[task(queue = "gpu")]
+    pub fn write(tx: &Transaction) -> Result<()> {
+        tx.execute("SELECT 1", [])?;
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_with_a_transaction_is_executed_where_its_run_is() -> Result<()> {
+    let (_directory, url, conn) = file().await;
+    // Nobody serves this queue: what waits in it waits for ever.
+    let engine =
+        Engine::open(&url).workflow(shared::workflow()).route("shared.write", "nowhere").launch().await?;
+    let run = engine.start(shared::workflow(), ()).await?;
+    let id = run.id();
+    tokio::time::timeout(Duration::from_secs(20), run).await.expect("it is not sent away")?;
+    assert_eq!(entries(&conn, id), 1);
+    engine.stop().await?;
+    let error = Engine::open(&url).workflow(elsewhere::workflow()).launch().await.unwrap_err().to_string();
+    assert!(error.contains("task `write` of `elsewhere`") && error.contains("`queue`"), "{error}");
+    Ok(())
+}
+
 #[workflow]
 mod stumble {
     use super::*;

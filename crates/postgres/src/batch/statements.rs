@@ -4,8 +4,9 @@
 pub(super) const FACTS: &str = "\
     SELECT coalesce(r.node = $3 AND r.claim = u.claim AND e.run IS NULL, false), coalesce(e.claim = u.claim, false), e.at \
     FROM unnest($1::uuid[], $2::bigint[]) WITH ORDINALITY AS u (run, claim, no) \
-    LEFT JOIN {s}.run AS r ON r.id = u.run \
-    LEFT JOIN {s}.ended AS e ON e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation \
+    LEFT JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r ON true \
+    LEFT JOIN LATERAL (\
+        SELECT * FROM {s}.ended WHERE workflow = r.workflow AND run = r.id AND generation = r.generation OFFSET 0) AS e ON true \
     ORDER BY u.no";
 /// The same, for a batch in which all is as it should be: raises when the node does not hold one of the runs.
 pub(super) const CHECK: &str = "\
@@ -13,7 +14,7 @@ pub(super) const CHECK: &str = "\
         SELECT count(*) FROM unnest($1::uuid[], $2::bigint[]) AS u (run, claim) \
         CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
         WHERE r.node = $3 AND r.claim = u.claim AND NOT EXISTS (SELECT FROM {s}.ended AS e \
-            WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation)) = cardinality($1::uuid[]))";
+            WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0)) = cardinality($1::uuid[]))";
 /// After the check. One that is there already fails the batch, which is then written with care.
 pub(super) const CHECKED_STEPS: &str = "\
     INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail) \
@@ -49,7 +50,7 @@ pub(super) const STEPS: &str = "\
         AS u (run, claim, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail, no) \
     CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
     WHERE r.node = $13 AND r.claim = u.claim AND NOT EXISTS (SELECT FROM {s}.ended AS e \
-        WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation) \
+        WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
     ORDER BY u.no ON CONFLICT DO NOTHING";
 pub(super) const ENDS: &str = "\
     INSERT INTO {s}.ended (workflow, run, generation, state, at, claim, output, failure) \
@@ -58,7 +59,7 @@ pub(super) const ENDS: &str = "\
         AS u (run, claim, state, output, failure) \
     CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
     WHERE r.node = $6 AND r.claim = u.claim AND NOT EXISTS (SELECT FROM {s}.ended AS e \
-        WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation)";
+        WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0)";
 /// What goes with an end that this claim has written.
 pub(super) const CLEAR_INBOX: &str = "\
     WITH published AS MATERIALIZED (\
@@ -84,7 +85,7 @@ pub(super) const TAKE_KEYS: &str = "\
            CASE WHEN u.life IS NOT NULL THEN {s}.after(u.life) END \
     FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::bigint[]) WITH ORDINALITY \
         AS u (run, workflow, key, digest, life, no) \
-    WHERE NOT EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.run) \
+    WHERE NOT EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.run OFFSET 0) \
     ORDER BY u.workflow, u.key, u.no \
     ON CONFLICT (workflow, key) DO UPDATE SET run = excluded.run, digest = excluded.digest, until = excluded.until \
     WHERE k.until <= {s}.clock()";
@@ -92,7 +93,8 @@ pub(super) const TAKE_KEYS: &str = "\
 pub(super) const KEYS: &str = "\
     SELECT k.run, k.digest, EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.run) \
     FROM unnest($1::uuid[], $2::text[], $3::text[]) WITH ORDINALITY AS u (run, workflow, key, no) \
-    LEFT JOIN {s}.key AS k ON k.workflow = u.workflow AND k.key = u.key ORDER BY u.no";
+    LEFT JOIN LATERAL (SELECT * FROM {s}.key WHERE workflow = u.workflow AND key = u.key OFFSET 0) AS k ON true \
+    ORDER BY u.no";
 /// Runs without keys that begin. One that is wanted by the node is its own if nothing of the same line is ready. Answers
 /// in which of the lines something is, and the row of `holding`.
 pub(super) const FRESH: &str = "\
@@ -139,8 +141,8 @@ pub(super) const STARTS: &str = "\
             AS u (id, workflow, queue, priority, delay, timeout, input, context, key, tags, forked_from, trace, \
                   claim, definition) \
         WHERE u.key IS NULL OR (\
-            EXISTS (SELECT FROM {s}.key AS k WHERE k.workflow = u.workflow AND k.key = u.key AND k.run = u.id) \
-            AND NOT EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.id))), \
+            EXISTS (SELECT FROM {s}.key AS k WHERE k.workflow = u.workflow AND k.key = u.key AND k.run = u.id OFFSET 0) \
+            AND NOT EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.id OFFSET 0))), \
     started AS (\
         INSERT INTO {s}.run (id, workflow, queue, priority, node, claim, generation, definition, opened_at, recoveries, \
                              created_at, timeout, input, context, key, tags, forked_from, trace) \
@@ -162,7 +164,7 @@ pub(super) const STARTS: &str = "\
 pub(super) const TAGS: &str = "\
     INSERT INTO {s}.tag (tag, run) \
     SELECT u.tag, u.run FROM unnest($1::text[], $2::uuid[]) AS u (tag, run) \
-    WHERE EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.run) \
+    WHERE EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.run OFFSET 0) \
     ON CONFLICT DO NOTHING";
 /// Records that runs begin with.
 pub(super) const GIVEN: &str = "\
@@ -173,5 +175,5 @@ pub(super) const GIVEN: &str = "\
     FROM unnest($1::uuid[], $2::int[], $3::text[], $4::int[], $5::int[], $6::int[], $7::smallint[], $8::bigint[], \
                 $9::bigint[], $10::bytea[], $11::bytea[]) WITH ORDINALITY \
         AS u (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail, no) \
-    WHERE EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.run) ORDER BY u.no ON CONFLICT DO NOTHING";
+    WHERE EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.run OFFSET 0) ORDER BY u.no ON CONFLICT DO NOTHING";
 pub(super) const FORGET: &str = "DELETE FROM {s}.holding WHERE no = ANY($1)";

@@ -43,7 +43,7 @@ pub(super) const MINE: &str = "\
     CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
     WHERE h.node = $1 AND h.claims @> ARRAY[$2::bigint] AND r.node = $1 AND r.claim = $2 \
       AND NOT EXISTS (SELECT FROM {s}.ended AS e \
-          WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation) \
+          WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
     ORDER BY r.priority, r.id, h.no";
 /// Each queue and workflow is a line; the heads of all lines are weighed together. A row that is locked is being moved
 /// by somebody else, so nobody ever waits here. Rows of `ready` never change, so that their place finds them again.
@@ -62,7 +62,7 @@ pub(super) const TAKE: &str = "\
             CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
             WHERE h.node = $1 AND h.claims @> ARRAY[$2::bigint] AND r.node = $1 AND r.claim = $2 \
               AND NOT EXISTS (SELECT FROM {s}.ended AS e \
-                  WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation))), \
+                  WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0))), \
     seen AS MATERIALIZED (\
         SELECT head.*, line.room, line.version FROM line CROSS JOIN LATERAL (\
             SELECT a.ctid AS entry, a.queue, a.priority, a.run, \
