@@ -85,9 +85,8 @@ impl ParkTwice {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_park_sent_twice_does_not_take_the_run_from_its_next_owner() {
-    let (room, stage) = (Room::new(), Stage::default());
+async fn a_park_sent_twice_does_not_take_the_run_from_its_next_owner(room: Room) {
+    let stage = Stage::default();
     let (falls, falls_later) = (CancellationToken::new(), CancellationToken::new());
     let parks = ParkTwice::new(&room).await;
     // With room for one run it cannot claim the run again while it still tries to park it.
@@ -113,9 +112,8 @@ async fn a_park_sent_twice_does_not_take_the_run_from_its_next_owner() {
     assert_eq!(begun, 2, "each step ran once: {:?}", stage.scenes());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_park_sent_twice_does_not_park_the_run_that_the_same_node_has_claimed_again() {
-    let (room, stage, falls) = (Room::new(), Stage::default(), CancellationToken::new());
+async fn a_park_sent_twice_does_not_park_the_run_that_the_same_node_has_claimed_again(room: Room) {
+    let (stage, falls) = (Stage::default(), CancellationToken::new());
     let parks = ParkTwice::new(&room).await;
     let engine = stage.engine("only", parks.store.clone(), &falls).launch().await.expect("it launches");
     let run = engine.start(stage.workflow(), 0).await.expect("the run starts");
@@ -131,10 +129,9 @@ async fn a_park_sent_twice_does_not_park_the_run_that_the_same_node_has_claimed_
     engine.stop().await.expect("it stops");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_is_cut_off_stops_what_it_runs_before_another_may_take_over() {
+async fn a_node_that_is_cut_off_stops_what_it_runs_before_another_may_take_over(room: Room) {
     const LEASE: Duration = Duration::from_millis(1500);
-    let (room, stage) = (Room::new(), Stage::default());
+    let stage = Stage::default();
     let (never, at_once) = (CancellationToken::new(), CancellationToken::new());
     at_once.cancel();
     let store = Arc::new(Faulty::new(room.store().await));
@@ -154,9 +151,8 @@ async fn a_node_that_is_cut_off_stops_what_it_runs_before_another_may_take_over(
     assert!(dropped - since < LEASE, "the attempt was stopped only {:?} after the cut", dropped - since);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_fenced_node_commits_nothing_and_starts_afresh_without_fencing_its_successor() {
-    let (room, stage) = (Room::new(), Stage::default());
+async fn a_fenced_node_commits_nothing_and_starts_afresh_without_fencing_its_successor(room: Room) {
+    let stage = Stage::default();
     let falls = CancellationToken::new();
     let store = Arc::new(Faulty::new(room.store().await));
     let (late, joins) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
@@ -203,8 +199,8 @@ async fn a_fenced_node_commits_nothing_and_starts_afresh_without_fencing_its_suc
 }
 
 /// A start is committed or not, and either way the node does not hear of it before its lease is over.
-async fn start_of_unknown_fate(fault: Fault) {
-    let (room, stage) = (Room::new(), Stage::default());
+async fn start_of_unknown_fate(room: Room, fault: Fault) {
+    let stage = Stage::default();
     let falls = CancellationToken::new();
     falls.cancel();
     let store = Arc::new(Faulty::new(room.store().await));
@@ -248,19 +244,16 @@ async fn start_of_unknown_fate(fault: Fault) {
     engine.stop().await.expect("it stops");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_start_that_was_committed_but_not_answered_is_one_run_under_the_next_identity() {
-    start_of_unknown_fate(Fault::NoAnswer).await;
+async fn a_start_that_was_committed_but_not_answered_is_one_run_under_the_next_identity(room: Room) {
+    start_of_unknown_fate(room, Fault::NoAnswer).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_start_that_never_arrived_is_sent_again_under_the_next_identity() {
-    start_of_unknown_fate(Fault::Silent).await;
+async fn a_start_that_never_arrived_is_sent_again_under_the_next_identity(room: Room) {
+    start_of_unknown_fate(room, Fault::Silent).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_batch_whose_answer_was_lost_is_sent_again_and_written_once() {
-    let (room, stage) = (Room::new(), Stage::default());
+async fn a_batch_whose_answer_was_lost_is_sent_again_and_written_once(room: Room) {
+    let stage = Stage::default();
     let falls = CancellationToken::new();
     falls.cancel();
     let store = Arc::new(Faulty::new(room.store().await));
@@ -279,4 +272,14 @@ async fn a_batch_whose_answer_was_lost_is_sent_again_and_written_once() {
     assert_eq!(steps, [("first", 1), ("second", 1)]);
     assert_eq!(stage.scenes().iter().filter(|scene| scene.what == What::Began).count(), 2);
     engine.stop().await.expect("it stops");
+}
+
+on_both! {
+    a_park_sent_twice_does_not_take_the_run_from_its_next_owner,
+    a_park_sent_twice_does_not_park_the_run_that_the_same_node_has_claimed_again,
+    a_node_that_is_cut_off_stops_what_it_runs_before_another_may_take_over,
+    a_fenced_node_commits_nothing_and_starts_afresh_without_fencing_its_successor,
+    a_start_that_was_committed_but_not_answered_is_one_run_under_the_next_identity,
+    a_start_that_never_arrived_is_sent_again_under_the_next_identity,
+    a_batch_whose_answer_was_lost_is_sent_again_and_written_once,
 }

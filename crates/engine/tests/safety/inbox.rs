@@ -18,9 +18,8 @@ async fn state(store: &dyn Store, run: windlass::RunId) -> RunState {
     image.standing.state()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_order_whose_hint_is_lost_reaches_a_running_run_with_a_heartbeat() {
-    let (room, stage, never) = (Room::new(), Stage::default(), CancellationToken::new());
+async fn an_order_whose_hint_is_lost_reaches_a_running_run_with_a_heartbeat(room: Room) {
+    let (stage, never) = (Stage::default(), CancellationToken::new());
     let store = Arc::new(Faulty::new(room.store().await).deaf());
     let engine = stage.engine("deaf", store, &never).launch().await.expect("it launches");
     let run = engine.start(stage.workflow(), 0).await.expect("the run starts");
@@ -37,9 +36,8 @@ async fn an_order_whose_hint_is_lost_reaches_a_running_run_with_a_heartbeat() {
     engine.stop().await.expect("it stops");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_order_that_is_committed_before_the_parking_wakes_the_run() {
-    let (room, stage, falls) = (Room::new(), Stage::default(), CancellationToken::new());
+async fn an_order_that_is_committed_before_the_parking_wakes_the_run(room: Room) {
+    let (stage, falls) = (Stage::default(), CancellationToken::new());
     let store = Arc::new(Faulty::new(room.store().await).deaf());
     let (parking, goes_on) = (CancellationToken::new(), CancellationToken::new());
     let (parks, held) = (parking.clone(), goes_on.clone());
@@ -62,9 +60,8 @@ async fn an_order_that_is_committed_before_the_parking_wakes_the_run() {
     engine.stop().await.expect("it stops");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_parked_run_whose_wake_up_is_not_heard_of_is_found_by_the_safety_net() {
-    let (room, stage, falls) = (Room::new(), Stage::default(), CancellationToken::new());
+async fn a_parked_run_whose_wake_up_is_not_heard_of_is_found_by_the_safety_net(room: Room) {
+    let (stage, falls) = (Stage::default(), CancellationToken::new());
     let store = Arc::new(Faulty::new(room.store().await).deaf());
     let engine = stage.engine("deaf", store, &falls).poll(Duration::from_millis(200));
     let engine = engine.launch().await.expect("it launches");
@@ -80,4 +77,10 @@ async fn a_parked_run_whose_wake_up_is_not_heard_of_is_found_by_the_safety_net()
     client.run(&stage.workflow(), run.id()).resume().await.expect("the run is resumed");
     assert_eq!(tokio::time::timeout(PATIENCE, run).await.expect("in time").expect("the run completes"), 1);
     engine.stop().await.expect("it stops");
+}
+
+on_both! {
+    an_order_whose_hint_is_lost_reaches_a_running_run_with_a_heartbeat,
+    an_order_that_is_committed_before_the_parking_wakes_the_run,
+    a_parked_run_whose_wake_up_is_not_heard_of_is_found_by_the_safety_net,
 }

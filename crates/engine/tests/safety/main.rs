@@ -5,6 +5,9 @@
 //! [`Role`]: role::Role
 #![cfg(all(unix, feature = "sqlite"))]
 
+#[macro_use]
+mod on_both;
+
 mod child;
 mod crash_sweep;
 mod disk_full;

@@ -1,19 +1,22 @@
 //! A run that kills its process.
 
+use std::time::Duration;
+
 use crate::{
     child::{Child, was_killed},
     role::{Part, Role},
     room::Room,
 };
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_kills_its_process_is_abandoned_and_its_neighbour_is_not() {
-    let room = Room::new();
+async fn a_run_that_kills_its_process_is_abandoned_and_its_neighbour_is_not(room: Room) {
     let mut deaths = 0;
     let (runs, why) = loop {
-        let mut child = Child::spawn(Role::new(&format!("boot{deaths}"), &room, Part::Poison));
+        // On a server, nobody knows that a process is dead before its lease is over.
+        let role = Role::new(&format!("boot{deaths}"), &room, Part::Poison)
+            .lease(Duration::from_millis(200), Duration::from_secs(2));
+        let mut child = Child::spawn(role);
         let runs = child.hear("runs");
-        if let Some(why) = child.hear_within("abandoned", std::time::Duration::from_secs(30)) {
+        if let Some(why) = child.hear_within("abandoned", Duration::from_secs(30)) {
             let status = child.end();
             assert!(status.success(), "{status}\n{}", child.last_words());
             break (runs, why);
@@ -31,4 +34,8 @@ async fn a_run_that_kills_its_process_is_abandoned_and_its_neighbour_is_not() {
     let image = store.load(neighbour).await.expect("a run can be loaded").expect("the run is there");
     assert_eq!(image.standing.state(), windlass::RunState::Completed);
     assert_eq!(image.standing.recoveries, deaths, "the neighbour was there at every death");
+}
+
+on_both! {
+    a_run_that_kills_its_process_is_abandoned_and_its_neighbour_is_not,
 }
