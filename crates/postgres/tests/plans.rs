@@ -1,0 +1,169 @@
+//! What is asked again and again reads what it needs, however many runs there are, and whatever the server believed of the
+//! tables when it planned that.
+
+mod common;
+
+use std::{
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use common::{cluster, connect, node};
+use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
+use windlass_postgres::{Postgres, PostgresOptions};
+use windlass_store::{Act, Claim, DefinitionId, NewEnd, NewRun, Owner, StepRow, Store, Unit};
+
+/// How many runs are held, and how many have ended. Whoever looks through all that have ended for each that is held
+/// takes minutes.
+const HELD: u64 = 200;
+const ENDED: u64 = 200_000;
+/// Some hundred times what it takes.
+const LONG: Duration = Duration::from_secs(2);
+
+/// The server knows for sure that nothing is there, and is not told of anything else.
+const EMPTY: &str = "\
+    DO $$ DECLARE t record; BEGIN \
+        FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = '{s}' LOOP \
+            EXECUTE format('ALTER TABLE {s}.%I SET (autovacuum_enabled = off)', t.tablename); \
+            EXECUTE format('ANALYZE {s}.%I', t.tablename); \
+        END LOOP; END $$";
+const FILL: &str = "\
+    INSERT INTO {s}.run (id, workflow, queue, priority, generation, opened_at, recoveries, created_at, input) \
+    SELECT gen_random_uuid(), 'etl', 'default', 5, 1, 0, 0, 0, '' FROM generate_series(1, {n}); \
+    INSERT INTO {s}.ended (workflow, run, generation, state, at) \
+    SELECT workflow, id, 1, 6, 0 FROM {s}.run WHERE node IS NULL; \
+    INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at) \
+    SELECT run, 1, 'a', 1, -1, 0, 0, 0, 0 FROM {s}.ended WHERE claim IS NULL";
+
+struct World {
+    store: Postgres,
+    me: NodeId,
+}
+
+fn run(number: u64) -> RunId {
+    RunId::from_bytes(u128::from(number).to_be_bytes())
+}
+
+fn start(claim: ClaimId) -> Act {
+    Act::Start(Box::new(NewRun {
+        workflow: "etl".into(),
+        queue: "default".into(),
+        priority: 5,
+        delay: None,
+        timeout: None,
+        input: Bytes::new(),
+        context: None,
+        key: None,
+        tags: vec!["tag".into()],
+        forked_from: None,
+        trace: None,
+        steps: Vec::new(),
+        owner: Some(Owner { claim, definition: DefinitionId(1) }),
+    }))
+}
+
+fn record(claim: ClaimId, attempt: u32) -> Act {
+    let step = StepRow {
+        generation: 1,
+        name: "a".into(),
+        attempt,
+        epoch: 0,
+        kind: StepKind::Completed,
+        started_at: Time(1),
+        ended_at: Time(2),
+        output: None,
+        detail: None,
+    };
+    Act::Record { claim, steps: vec![step], consumed: Vec::new() }
+}
+
+fn end(claim: ClaimId) -> Act {
+    let end = NewEnd { state: RunState::Completed, output: None, failure: None };
+    Act::End { claim, steps: Vec::new(), end }
+}
+
+impl World {
+    async fn commit(&self, acts: impl Iterator<Item = (u64, Act)>) {
+        let units = acts.map(|(number, act)| Unit { run: run(number), act }).collect();
+        let answers = self.store.commit(Some(self.me), Arc::new(units)).await.unwrap();
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    }
+
+    /// Does everything once, with the runs from `first` on. Answers what took how long.
+    async fn go_through(&self, first: u64, claim: u64) -> Vec<(&'static str, Duration)> {
+        let Self { store, me } = self;
+        let mine = first..first + HELD;
+        let mut took = Vec::new();
+        let mut note = |what, began: Instant| took.push((what, began.elapsed()));
+        let began = Instant::now();
+        self.commit(mine.clone().map(|number| (number, start(ClaimId(number))))).await;
+        note("starts", began);
+        let began = Instant::now();
+        self.commit(mine.clone().map(|number| (number, record(ClaimId(number), 1)))).await;
+        note("records", began);
+        let began = Instant::now();
+        // Sent again: now it is written with care.
+        self.commit(mine.clone().map(|number| (number, record(ClaimId(number), 1)))).await;
+        note("records again", began);
+        note("heartbeat", timed(store.heartbeat(*me, 0)).await);
+        note("inbox", timed(store.inbox(*me)).await);
+        note("load", timed(store.load(run(first))).await);
+        note("ends", timed(store.ends(mine.clone().map(run).collect())).await);
+        let began = Instant::now();
+        let given_up = mine.clone().map(|number| (number, Act::Release { claim: ClaimId(number) }));
+        self.commit(given_up).await;
+        note("releases", began);
+        let request = Claim {
+            node: *me,
+            claim: ClaimId(claim),
+            room: 1000,
+            queues: vec![("default".into(), 1000)],
+            workflows: vec![("etl".into(), DefinitionId(1))],
+            bytes: usize::MAX,
+            free_own: true,
+        };
+        note("claim", timed(store.claim(request.clone())).await);
+        note("claim again", timed(store.claim(request)).await);
+        let began = Instant::now();
+        self.commit(mine.clone().map(|number| (number, end(ClaimId(claim))))).await;
+        note("ends", began);
+        let began = Instant::now();
+        self.commit(mine.map(|number| (number, end(ClaimId(claim))))).await;
+        note("ends again", began);
+        took
+    }
+}
+
+async fn timed<T, E: std::fmt::Debug>(asked: impl Future<Output = Result<T, E>>) -> Instant {
+    let began = Instant::now();
+    asked.await.unwrap();
+    began
+}
+
+#[tokio::test]
+async fn what_is_asked_takes_no_longer_when_many_runs_have_ended() {
+    let schema = format!("plans_{}", uuid::Uuid::now_v7().simple());
+    let store = PostgresOptions::new().schema(&schema).open(cluster().url()).await.unwrap();
+    let client = connect(cluster().url()).await;
+    let execute = async |sql: &str| {
+        let sql = sql.replace("{s}", &schema).replace("{n}", &ENDED.to_string());
+        client.batch_execute(&sql).await.unwrap();
+    };
+    execute(EMPTY).await;
+    let (me, other) = (node(), node());
+    store.join(me.clone()).await.unwrap();
+    store.join(other.clone()).await.unwrap();
+    let world = World { store, me: me.id };
+    // Now everything is planned, for tables in which there is nothing.
+    world.go_through(1, 1).await;
+    execute(FILL).await;
+    let mut took = world.go_through(10_001, 2).await;
+    let World { store, me } = world;
+    took.push(("sweep", timed(store.sweep(other.id, 100)).await.elapsed()));
+    took.push(("leave", timed(store.leave(me)).await.elapsed()));
+    let long: Vec<_> = took.iter().filter(|(_, took)| *took > LONG).collect();
+    assert!(long.is_empty(), "{long:?}");
+    execute("DROP SCHEMA {s} CASCADE").await;
+}
