@@ -15,6 +15,8 @@ const TRANSACTIONS: usize = 4;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a server may be silent while we wait for it, before the network is asked whether it is there.
 const KEEPALIVE: Duration = Duration::from_secs(10);
+/// The channel that is named after the schema has as many bytes as a name may have.
+const LONGEST_SCHEMA: usize = 63 - "windlass:".len();
 /// For how long a server is waited for that is not there yet.
 const WAIT: Duration = Duration::from_secs(10);
 
@@ -68,8 +70,8 @@ impl Location {
         let said = Said::parse(url, true)?;
         let refuse = |reason: String| refuse(url, reason);
         let schema = options.schema.or(said.schema).unwrap_or_else(|| "windlass".to_owned());
-        if schema.is_empty() || schema.len() > 63 || schema.contains('\0') {
-            return Err(refuse("the name of the schema must have 1 to 63 bytes".into()));
+        if schema.is_empty() || schema.len() > LONGEST_SCHEMA || schema.contains('\0') {
+            return Err(refuse(format!("the name of the schema must have 1 to {LONGEST_SCHEMA} bytes")));
         }
         let connections = options.connections.or(said.connections).unwrap_or(CONNECTIONS);
         if connections < 2 {
@@ -322,7 +324,11 @@ mod tests {
             ("postgres://me:secret@db/app?connections=many", "connections=many"),
             ("postgres://me:secret@db/app?connections=1", "at least 2"),
             ("postgres://me:secret@db/app?transactions=0", "at least 1"),
-            ("postgres://me:secret@db/app?schema=", "1 to 63"),
+            ("postgres://me:secret@db/app?schema=", "1 to 54"),
+            (
+                "postgres://me:secret@db/app?schema=a123456789b123456789c123456789d123456789e123456789f1234",
+                "1 to 54",
+            ),
             ("postgres:///app", "no host"),
             ("postgres://me:secret@db/app?migrate=perhaps", "`yes` or `no`"),
             ("postgres://me:secret@db/app?wait=soon", "wait=soon"),
