@@ -10,12 +10,12 @@ use std::{
     time::Duration,
 };
 
-use common::{cluster, connect, execute, hears};
+use common::{cluster, connect, execute, fresh, hears, own_schema::OwnSchema};
 use windlass_cluster::Bouncer;
 use windlass_postgres::{Pooler, Postgres, PostgresOptions};
 use windlass_store::{
     Store,
-    conformance::{Duel, Fixture, MemoryFixture, TestClock},
+    conformance::{Duel, MemoryFixture},
 };
 
 /// Few connections to the server: whoever comes next gets another one, with what the last left on it.
@@ -26,52 +26,8 @@ fn pooler() -> &'static Bouncer {
     POOLER.get_or_init(|| Bouncer::before(cluster().url(), &[NARROW]).unwrap())
 }
 
-fn fresh() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    format!("pooled_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
-}
-
-/// A schema of its own, whose clock stands still.
-struct OwnSchema {
-    store: Arc<Postgres>,
-    clock: TestClock,
-    schema: String,
-}
-
 async fn fixture() -> OwnSchema {
-    let schema = fresh();
-    let store = PostgresOptions::new().schema(&schema).connections(3).open(pooler().url()).await.unwrap();
-    let fixture = OwnSchema { store: Arc::new(store), clock: TestClock::new(), schema };
-    fixture.set_clock();
-    fixture
-}
-
-impl OwnSchema {
-    fn set_clock(&self) {
-        let sql = format!(
-            "CREATE OR REPLACE FUNCTION {}.clock() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT {}::bigint'",
-            self.schema,
-            self.clock.now().0
-        );
-        execute(sql);
-    }
-}
-
-impl Fixture for OwnSchema {
-    fn store(&self) -> Arc<dyn Store> {
-        Arc::clone(&self.store) as Arc<dyn Store>
-    }
-
-    fn advance(&self, span: Duration) {
-        self.clock.advance(span);
-        self.set_clock();
-    }
-}
-
-impl Drop for OwnSchema {
-    fn drop(&mut self) {
-        execute(format!("DROP SCHEMA {} CASCADE", self.schema));
-    }
+    OwnSchema::at(pooler().url(), 3).await
 }
 
 mod suite {

@@ -1,8 +1,13 @@
 //! What several of these tests begin with.
 #![allow(dead_code, reason = "each test program uses some of it")]
 
+pub mod own_schema;
+
 use std::{
-    sync::OnceLock,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -17,6 +22,12 @@ use windlass_store::{Hint, NewNode, Store};
 pub fn cluster() -> &'static Cluster {
     static CLUSTER: OnceLock<Cluster> = OnceLock::new();
     CLUSTER.get_or_init(|| Cluster::find().unwrap())
+}
+
+/// A name that no other schema has.
+pub fn fresh() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("test_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// A connection beside the store's.
