@@ -263,12 +263,14 @@ async fn a_key_that_a_stranger_has_taken_and_not_committed_holds_up_nobody_else(
         let engine = engine.clone();
         async move { engine.start(chain::workflow(), 1).key("order-1").await }
     });
+    // Within a transaction, whoever looks at others sees what they did when it first looked.
+    let watcher = self::application().await;
     let waiting =
         "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'";
     // Whoever waits for the stranger waits for ever.
     let patience = std::time::Duration::from_secs(30);
     tokio::time::timeout(patience, async {
-        while application.query(waiting, &[&schema(&url)]).await.unwrap().is_empty() {
+        while watcher.query(waiting, &[&schema(&url)]).await.unwrap().is_empty() {
             tokio::task::yield_now().await;
         }
         for number in 0..50 {
