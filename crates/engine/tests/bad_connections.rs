@@ -159,10 +159,10 @@ async fn work_waits_for_a_login_that_is_put_right() -> Result<()> {
     let engine = Engine::open(url).workflow(double::workflow()).launch().await?;
     assert_eq!(engine.start(double::workflow(), 1).await?.await?, 2);
 
-    let shut = format!(
-        "ALTER ROLE {role} NOLOGIN; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}'"
-    );
-    admin.batch_execute(&shut).await.unwrap();
+    // In this order: whoever is cut off comes back at once.
+    admin.batch_execute(&format!("ALTER ROLE {role} NOLOGIN")).await.unwrap();
+    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1";
+    while !admin.query(cut, &[&role]).await.unwrap().is_empty() {}
     let error = engine.start(double::workflow(), 2).within(Duration::from_secs(1)).await.unwrap_err();
     assert_eq!(error.code(), "unknown_fate");
     admin.batch_execute(&format!("ALTER ROLE {role} LOGIN")).await.unwrap();
