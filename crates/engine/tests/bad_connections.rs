@@ -1,6 +1,8 @@
 //! The engine on a PostgreSQL that is full, comes late, or goes away.
 #![cfg(feature = "postgres")]
 
+mod late;
+
 use std::{
     collections::HashSet,
     sync::{
@@ -10,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use late::late;
 use windlass::prelude::*;
 use windlass_cluster::Cluster;
 
@@ -38,19 +41,6 @@ async fn fill(url: &str) -> Vec<tokio_postgres::Client> {
         taken.push(client);
     }
     taken
-}
-
-/// The output of a run whose start was not answered in time: it is sent again, and may come after what was asked later.
-async fn late(engine: &Engine, workflow: Workflow<u32, u32>, id: windlass::RunId) -> Result<u32> {
-    let begun = std::time::Instant::now();
-    loop {
-        match engine.run(&workflow, id).await {
-            Err(error) if error.code() == "unknown_run" && begun.elapsed().as_secs() < 10 => {
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-            ended => return Ok(ended?),
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,11 +1,14 @@
 //! The engine on PostgreSQL.
 #![cfg(feature = "postgres")]
 
+mod late;
+
 use std::sync::{
     LazyLock,
     atomic::{AtomicU32, Ordering},
 };
 
+use late::late;
 use windlass::prelude::*;
 use windlass_cluster::{Bouncer, Cluster};
 
@@ -183,19 +186,6 @@ async fn every_connection_is_cut_again_and_again_and_every_run_completes_once() 
     assert_eq!(engine.runs().limit(1000).list().await?.len(), 500);
     engine.stop().await?;
     Ok(())
-}
-
-/// The output of a run whose start was not answered in time: it is sent again, and may come after what was asked later.
-async fn late(engine: &Engine, workflow: Workflow<u32, u32>, id: windlass::RunId) -> Result<u32> {
-    let begun = std::time::Instant::now();
-    loop {
-        match engine.run(&workflow, id).await {
-            Err(error) if error.code() == "unknown_run" && begun.elapsed().as_secs() < 10 => {
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-            ended => return Ok(ended?),
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -134,7 +134,8 @@ CREATE TABLE {s}.ended (
 -- Completed runs are found by workflow; the others are few and asked for by name.
 CREATE INDEX ended_otherwise ON {s}.ended (state, run) WHERE state <> 6;
 
--- `started_in` tells the starts of one attempt apart; it is -1 for all other kinds. `seq` is the order of recording.
+-- `started_in` tells the starts of one attempt apart; it is -1 for all other kinds. `seq` is the order of recording: no
+-- connection keeps numbers for itself, or steps that came by two of them would be read in another order.
 CREATE TABLE {s}.step (
     run        uuid     NOT NULL,
     generation integer  NOT NULL,
@@ -143,7 +144,7 @@ CREATE TABLE {s}.step (
     started_in integer  NOT NULL,
     epoch      integer  NOT NULL,
     kind       smallint NOT NULL,
-    seq        bigint   GENERATED ALWAYS AS IDENTITY (CACHE 1000),
+    seq        bigint   GENERATED ALWAYS AS IDENTITY,
     started_at bigint   NOT NULL,
     ended_at   bigint   NOT NULL,
     output     bytea,

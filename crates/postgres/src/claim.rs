@@ -14,8 +14,8 @@ use windlass_store::{Claim, Claimed, DefinitionId, RunImage};
 use crate::{
     column,
     error::Fault,
+    frontier::{Bounds, Frontier},
     image,
-    reach::{Bounds, Reach},
     session::Session,
 };
 
@@ -30,8 +30,12 @@ pub(crate) struct Taken {
 }
 
 /// Makes due runs ready, and takes what a node has room for.
-pub(crate) async fn claim(session: &Session, reach: &Mutex<Reach>, request: &Claim) -> Result<Taken, Fault> {
-    let taken = attempt(session, reach, request).await;
+pub(crate) async fn claim(
+    session: &Session,
+    frontier: &Mutex<Frontier>,
+    request: &Claim,
+) -> Result<Taken, Fault> {
+    let taken = attempt(session, frontier, request).await;
     if taken.is_err() {
         session.roll_back().await;
     }
@@ -40,8 +44,8 @@ pub(crate) async fn claim(session: &Session, reach: &Mutex<Reach>, request: &Cla
 
 /// Three round trips: one that takes, one that reads what came with it, because the statement that takes sees only what
 /// was there when it began, and one that looks for more.
-async fn attempt(session: &Session, reach: &Mutex<Reach>, request: &Claim) -> Result<Taken, Fault> {
-    let from = reach.lock().begin();
+async fn attempt(session: &Session, frontier: &Mutex<Frontier>, request: &Claim) -> Result<Taken, Fault> {
+    let from = frontier.lock().begin();
     let Opened { now, is_full, next_due, mut taken } = open(session, &from, request).await?;
     // The most urgent first, then the oldest.
     taken.sort_by_cached_key(|row| (row.get::<_, i16>(3), row.get::<_, Uuid>(0)));
@@ -51,13 +55,13 @@ async fn attempt(session: &Session, reach: &Mutex<Reach>, request: &Claim) -> Re
         let rows = taken.iter().map(|row| row.try_get(image::CAME_WITH)).collect::<Result<_, _>>()?;
         (image::claimed(session, request, &taken).await?, rows)
     };
-    let ahead = reach.lock().end(&runs);
+    let ahead = frontier.lock().end(&runs);
     let is_bounded = !(from.is_empty() && ahead.is_empty());
     let is_short = is_bounded && runs.len() < request.room;
     let (mut more, committed) = tokio::join!(is_more(session, &ahead, request), session.commit());
     if is_short || (is_bounded && matches!(more, Ok(false))) {
         // There may be some behind.
-        reach.lock().forget();
+        frontier.lock().forget();
         more = more.map(|_| true);
     }
     let more = more? || is_full;

@@ -25,8 +25,7 @@ struct Migration {
 const MIGRATIONS: &[Migration] = &[
     Migration { name: "tables", sql: include_str!("../migrations/0001_tables.sql") },
     Migration { name: "functions", sql: include_str!("../migrations/0002_functions.sql") },
-    Migration { name: "step order", sql: include_str!("../migrations/0003_step_order.sql") },
-    Migration { name: "spread", sql: include_str!("../migrations/0004_spread.sql") },
+    Migration { name: "spread", sql: include_str!("../migrations/0003_spread.sql") },
 ];
 
 const TABLE: &str = "\

@@ -20,13 +20,13 @@ use crate::{
     Isolation, OpenError, PostgresOptions, Transaction, claim, column, commit, definition,
     error::Fault,
     find,
+    frontier::Frontier,
     held::{Facts, Held, UnderWay},
     image,
     link::Link,
     location::Location,
     migration, node,
     pool::{Lent, Pool},
-    reach::Reach,
     session::channel,
     settle, spread,
 };
@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     /// The connections for the transactions of tasks.
     tasks: Arc<Pool>,
     held: Mutex<Held>,
-    reach: Mutex<Reach>,
+    frontier: Mutex<Frontier>,
     hints: broadcast::Sender<Hint>,
     stirred: Arc<Notify>,
 }
@@ -103,7 +103,7 @@ impl Postgres {
             pool: Arc::clone(&pool),
             tasks: Pool::for_tasks(&location),
             held: Mutex::default(),
-            reach: Mutex::default(),
+            frontier: Mutex::default(),
             hints: hints.clone(),
             stirred: Arc::clone(&stirred),
         });
@@ -341,7 +341,7 @@ impl Store for Postgres {
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
         self.ask(async move |shared, session| {
             let _under_way = UnderWay::begin(&shared.held);
-            let taken = claim::claim(&session, &shared.reach, &request).await?;
+            let taken = claim::claim(&session, &shared.frontier, &request).await?;
             let mut held = shared.held.lock();
             for (RunImage { run, standing, .. }, row) in taken.claimed.runs.iter().zip(taken.rows) {
                 let facts = Facts { workflow: Arc::clone(&run.workflow), generation: standing.generation };

@@ -4,25 +4,10 @@ mod common;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use common::{cluster, node};
-use windlass_core::{ClaimId, RunId, StepKind, Time};
+use common::{cluster, new_run, node, step};
+use windlass_core::{ClaimId, RunId};
 use windlass_postgres::{Postgres, PostgresOptions};
-use windlass_store::{Act, DefinitionId, NewRun, Owner, StepRow, Store, Unit};
-
-fn step(name: &str) -> StepRow {
-    StepRow {
-        generation: 1,
-        name: name.into(),
-        attempt: 1,
-        epoch: 0,
-        kind: StepKind::Completed,
-        started_at: Time(1),
-        ended_at: Time(2),
-        output: None,
-        detail: None,
-    }
-}
+use windlass_store::{Act, DefinitionId, Store, Unit};
 
 #[tokio::test]
 async fn steps_come_back_in_the_order_in_which_they_were_recorded_whichever_connection_they_came_by() {
@@ -35,21 +20,7 @@ async fn steps_come_back_in_the_order_in_which_they_were_recorded_whichever_conn
         let answers = store.commit(Some(me.id), Arc::new(vec![Unit { run, act }])).await.unwrap();
         assert!(answers[0].is_ok(), "{answers:?}");
     };
-    let new = NewRun {
-        workflow: "etl".into(),
-        queue: "default".into(),
-        priority: 5,
-        delay: None,
-        timeout: None,
-        input: Bytes::new(),
-        context: None,
-        key: None,
-        tags: Vec::new(),
-        forked_from: None,
-        trace: None,
-        steps: Vec::new(),
-        owner: Some(Owner { claim, definition: DefinitionId(1) }),
-    };
+    let new = new_run(claim, DefinitionId(1));
     write(&one, Act::Start(Box::new(new))).await;
     let names = ["a", "b", "c", "d", "e"];
     for (name, store) in names.into_iter().zip([&one, &other].into_iter().cycle()) {

@@ -9,11 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
-use common::{cluster, connect, node};
-use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
+use common::{cluster, connect, fresh, new_run, node, step};
+use windlass_core::{ClaimId, NodeId, RunId, RunState};
 use windlass_postgres::{Postgres, PostgresOptions};
-use windlass_store::{Act, Claim, DefinitionId, NewEnd, NewRun, Owner, StepRow, Store, Unit};
+use windlass_store::{Act, Claim, DefinitionId, NewEnd, NewRun, Store, Unit};
 
 /// How many runs are held, and how many have ended. Whoever looks through all that have ended for each that is held
 /// takes minutes.
@@ -47,36 +46,11 @@ fn run(number: u64) -> RunId {
 }
 
 fn start(claim: ClaimId) -> Act {
-    Act::Start(Box::new(NewRun {
-        workflow: "etl".into(),
-        queue: "default".into(),
-        priority: 5,
-        delay: None,
-        timeout: None,
-        input: Bytes::new(),
-        context: None,
-        key: None,
-        tags: vec!["tag".into()],
-        forked_from: None,
-        trace: None,
-        steps: Vec::new(),
-        owner: Some(Owner { claim, definition: DefinitionId(1) }),
-    }))
+    Act::Start(Box::new(NewRun { tags: vec!["tag".into()], ..new_run(claim, DefinitionId(1)) }))
 }
 
-fn record(claim: ClaimId, attempt: u32) -> Act {
-    let step = StepRow {
-        generation: 1,
-        name: "a".into(),
-        attempt,
-        epoch: 0,
-        kind: StepKind::Completed,
-        started_at: Time(1),
-        ended_at: Time(2),
-        output: None,
-        detail: None,
-    };
-    Act::Record { claim, steps: vec![step], consumed: Vec::new() }
+fn record(claim: ClaimId) -> Act {
+    Act::Record { claim, steps: vec![step("a")], consumed: Vec::new() }
 }
 
 fn end(claim: ClaimId) -> Act {
@@ -101,11 +75,11 @@ impl World {
         self.commit(mine.clone().map(|number| (number, start(ClaimId(number))))).await;
         note("starts", began);
         let began = Instant::now();
-        self.commit(mine.clone().map(|number| (number, record(ClaimId(number), 1)))).await;
+        self.commit(mine.clone().map(|number| (number, record(ClaimId(number))))).await;
         note("records", began);
         let began = Instant::now();
         // Sent again: now it is written with care.
-        self.commit(mine.clone().map(|number| (number, record(ClaimId(number), 1)))).await;
+        self.commit(mine.clone().map(|number| (number, record(ClaimId(number))))).await;
         note("records again", began);
         note("heartbeat", timed(store.heartbeat(*me, 0)).await);
         note("inbox", timed(store.inbox(*me)).await);
@@ -144,7 +118,7 @@ async fn timed<T, E: std::fmt::Debug>(asked: impl Future<Output = Result<T, E>>)
 
 #[tokio::test]
 async fn what_is_asked_takes_no_longer_when_many_runs_have_ended() {
-    let schema = format!("plans_{}", uuid::Uuid::now_v7().simple());
+    let schema = fresh();
     let store = PostgresOptions::new().schema(&schema).open(cluster().url()).await.unwrap();
     let client = connect(cluster().url()).await;
     let execute = async |sql: &str| {

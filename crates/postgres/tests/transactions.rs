@@ -11,12 +11,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use common::{cluster, connect};
+use common::{cluster, connect, new_run};
 use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
 use windlass_postgres::{Isolation, Postgres, PostgresOptions};
 use windlass_store::{
-    Act, Along, Claim, Death, DefinitionId, DefinitionRow, Fate, NewEnd, NewNode, NewRun, Owner, StepRow,
-    Store, StoreError, Unit, Written,
+    Act, Along, Claim, Death, DefinitionId, DefinitionRow, Fate, NewEnd, NewNode, NewRun, StepRow, Store,
+    StoreError, Unit, Written,
 };
 
 const ALL: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable];
@@ -50,21 +50,7 @@ impl World {
             store.join(new).await.unwrap();
         }
         let world = Self { store, schema, app, definition, holder, other, run, claim };
-        let start = Act::Start(Box::new(NewRun {
-            workflow: "pay".into(),
-            queue: "default".into(),
-            priority: 5,
-            delay: None,
-            timeout: None,
-            input: Bytes::new(),
-            context: None,
-            key: None,
-            tags: Vec::new(),
-            forked_from: None,
-            trace: None,
-            steps: Vec::new(),
-            owner: Some(Owner { claim, definition }),
-        }));
+        let start = Act::Start(Box::new(NewRun { workflow: "pay".into(), ..new_run(claim, definition) }));
         let written = world.commit(start).await;
         assert!(matches!(written, Ok(Written::Started { owned: true, .. })), "{written:?}");
         world

@@ -27,7 +27,8 @@ pub trait Store: Send + Sync + 'static {
     /// Where the state is, for people: `sqlite://app.db`. Never a password.
     fn describe(&self) -> String;
 
-    /// Adds a node. Living nodes of the same name, if it has one, are declared dead first.
+    /// Adds a node. Living nodes of the same name, if it has one, are declared dead first. From then on whatever gives up
+    /// what the node holds goes through the same handle: a store may remember what that is.
     ///
     /// The same id again is a repeat: it is answered as a success that fenced nobody, and counts as a
     /// heartbeat; if that node was declared dead meanwhile, it fails with [`StoreError::Fenced`].

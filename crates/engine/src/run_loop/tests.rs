@@ -17,47 +17,13 @@ use crate::{
 async fn a_run_that_is_told_to_start_and_to_stop_in_one_breath_ends() {
     let body = |_| std::future::pending::<Result<u32, Failure>>();
     let workflow = Workflow::builder("idle").task(Task::new("wait", body)).build().expect("it is sound");
-    let store = Arc::new(Memory::new(|| Time(1_000_000)));
-    let engine = Engine::over(store).workflow(workflow.clone()).launch().await.expect("it launches");
-    let handle = engine.start(workflow, serde_json::Value::Null).await.expect("it starts");
-    let (client, run) = (engine.client(), handle.id());
-    let node = client.node().expect("an engine has one");
-    let registered = &node.registry["idle"];
-    let plan = Arc::clone(&registered.plan);
-    // The same run, held once more: it has yet to begin.
-    let subject = Subject {
-        run,
-        claim: ClaimId::first(run),
-        holder: node.id().expect("it has joined"),
-        generation: 1,
-        epoch: 0,
-        queue: "default".into(),
-        key: None,
-        input: Slot::from_bytes(Bytes::from_static(b"null")),
-        registered: Arc::clone(registered),
-    };
-    let outputs = Outputs::new(plan.definition.tasks.len());
-    let seed = Seed {
-        plan,
-        generation: 1,
-        recoveries: 0,
-        max_recoveries: 5,
-        opened_at: node.hub.clock.now(),
-        timeout: None,
-        fan_limit: 10,
-        spread: Arc::default(),
-        published: Vec::new(),
-        context: serde_json::Map::new(),
-        steps: Vec::new(),
-    };
-    let loop_ = RunLoop::new(windlass_core::Run::new(seed).expect("it fits"), outputs, HashMap::new());
-    assert!(node.reserve());
-    let cell = RunCell::hold(Arc::clone(node), subject, loop_);
+    let (_engine, cell, handle) = held_once_more(workflow, Vec::new()).await;
     // All of this comes before the runtime's only thread turns to the first.
     cell.tell(Mail::Describe(oneshot::channel().0));
     cell.tell(Mail::Begin(Vec::new()));
     let message = order::encode(&Order::Cancel { reason: "enough".to_owned() });
-    let row = InboxRow { seq: 1, run, topic: message.topic, body: message.body, at: node.hub.clock.now() };
+    let at = cell.node.hub.clock.now();
+    let row = InboxRow { seq: 1, run: handle.id(), topic: message.topic, body: message.body, at };
     cell.tell(Mail::Inbox(Box::new(row)));
     let told = std::time::Instant::now();
     let ended = tokio::time::timeout(Duration::from_secs(5), handle).await.expect("the run ends");
@@ -65,22 +31,19 @@ async fn a_run_that_is_told_to_start_and_to_stop_in_one_breath_ends() {
     assert_eq!(ended.expect_err("it was cancelled").code(), "run_cancelled");
 }
 
-/// A run of a task that nobody executes, and of these others, held once more: it has yet to begin.
-async fn far(
-    others: &[&str],
+type Held = (Engine, Arc<RunCell>, crate::Run<serde_json::Value>);
+
+/// A run that was started, held once more: it has yet to begin.
+async fn held_once_more(
+    workflow: Workflow<serde_json::Value, serde_json::Value>,
     published: Vec<(LaneId, u32)>,
-) -> (Engine, Arc<RunCell>, crate::Run<serde_json::Value>) {
-    let body = |_| std::future::pending::<Result<u32, Failure>>();
-    let far = Task::new("far", body).queue("nowhere");
-    let others = others.iter().map(|name| Task::new(*name, body));
-    let workflow = Workflow::builder("far").task(far).tasks(others).output("far").build();
-    let workflow = workflow.expect("it is sound");
+) -> Held {
     let store = Arc::new(Memory::new(|| Time(1_000_000)));
     let engine = Engine::over(store).workflow(workflow.clone()).launch().await.expect("it launches");
     let handle = engine.start(workflow, serde_json::Value::Null).await.expect("it starts");
     let (client, run) = (engine.client(), handle.id());
     let node = client.node().expect("an engine has one");
-    let registered = &node.registry["far"];
+    let registered = node.registry.values().next().expect("there is one workflow");
     let subject = Subject {
         run,
         claim: ClaimId::first(run),
@@ -110,6 +73,15 @@ async fn far(
     assert!(node.reserve());
     let cell = RunCell::hold(Arc::clone(node), subject, RunLoop::new(core, outputs, HashMap::new()));
     (engine, cell, handle)
+}
+
+/// A run of a task that nobody executes, and of these others.
+async fn far(others: &[&str], published: Vec<(LaneId, u32)>) -> Held {
+    let body = |_| std::future::pending::<Result<u32, Failure>>();
+    let far = Task::new("far", body).queue("nowhere");
+    let others = others.iter().map(|name| Task::new(*name, body));
+    let workflow = Workflow::builder("far").task(far).tasks(others).output("far").build();
+    held_once_more(workflow.expect("it is sound"), published).await
 }
 
 #[tokio::test]

@@ -11,12 +11,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use tokio::time::timeout;
 use tokio_postgres::{Client, NoTls};
 use windlass_cluster::Cluster;
-use windlass_core::NodeId;
+use windlass_core::{ClaimId, NodeId, StepKind, Time};
 use windlass_postgres::Postgres;
-use windlass_store::{Hint, NewNode, Store};
+use windlass_store::{DefinitionId, Hint, NewNode, NewRun, Owner, StepRow, Store};
 
 /// The cluster of this test program.
 pub fn cluster() -> &'static Cluster {
@@ -54,6 +55,40 @@ pub fn node() -> NewNode {
         version: "test".into(),
         queues: vec!["default".into()],
         stale_after: Duration::from_secs(30),
+    }
+}
+
+/// A run that its node wants to hold under this claim.
+pub fn new_run(claim: ClaimId, definition: DefinitionId) -> NewRun {
+    NewRun {
+        workflow: "etl".into(),
+        queue: "default".into(),
+        priority: 5,
+        delay: None,
+        timeout: None,
+        input: Bytes::new(),
+        context: None,
+        key: None,
+        tags: Vec::new(),
+        forked_from: None,
+        trace: None,
+        steps: Vec::new(),
+        owner: Some(Owner { claim, definition }),
+    }
+}
+
+/// A step that completed at its first attempt, without a result.
+pub fn step(name: &str) -> StepRow {
+    StepRow {
+        generation: 1,
+        name: name.into(),
+        attempt: 1,
+        epoch: 0,
+        kind: StepKind::Completed,
+        started_at: Time(1),
+        ended_at: Time(2),
+        output: None,
+        detail: None,
     }
 }
 

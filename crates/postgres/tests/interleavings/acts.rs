@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
+use windlass_core::{ClaimId, NodeId, RunId, RunState};
 use windlass_store::{
     Act, Claim, DefinitionId, DefinitionRow, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewNode,
     NewRun, NewSpread, Owner, Reach, SpreadClaim, SpreadKey, StepRow, Unit, Wait,
 };
 
-use crate::ask::Ask;
+use crate::{ask::Ask, common};
 
 pub const STALE: Duration = Duration::from_secs(30);
 pub const ONE: NodeId = NodeId::from_bytes([1; 16]);
@@ -151,17 +151,7 @@ pub fn wait_for(topic: &str) -> Wait {
 }
 
 pub fn step(name: &str) -> StepRow {
-    StepRow {
-        generation: 1,
-        name: name.into(),
-        attempt: 1,
-        epoch: 0,
-        kind: StepKind::Completed,
-        started_at: Time(1),
-        ended_at: Time(2),
-        output: Some(bytes(name)),
-        detail: None,
-    }
+    StepRow { output: Some(bytes(name)), ..common::step(name) }
 }
 
 pub fn units(acts: Vec<(RunId, Act)>) -> Arc<Vec<Unit>> {

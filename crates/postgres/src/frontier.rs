@@ -22,7 +22,7 @@ const FULL_LOOK: Duration = Duration::from_millis(100);
 /// What was taken stays in the index until it is cleaned, which may be long, while somebody else reads. Each claim would
 /// go past all of it again.
 #[derive(Default)]
-pub(crate) struct Reach {
+pub(crate) struct Frontier {
     lines: HashMap<(Arc<str>, Arc<str>), (i16, Uuid)>,
     looked: Option<Instant>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Bounds {
     run: Vec<Uuid>,
 }
 
-impl Reach {
+impl Frontier {
     /// From where a claim looks: now and then from the very front.
     pub(crate) fn begin(&mut self) -> Bounds {
         if self.looked.is_none_or(|looked| looked.elapsed() >= FULL_LOOK) {
