@@ -226,13 +226,14 @@ impl<O: DeserializeOwned> Run<O> {
                 None => Error::AlreadyEnded { run: self.id, state: end.state },
             });
         }
-        let what = format!("the output of run {} ({})", self.id, self.workflow);
         let Some(kept) = end.output.clone() else {
             // A workflow without an output task gives nothing, which some types can express.
             return serde_json::from_str("null").map_err(|_| error(Verdict::Completed));
         };
+        let what = fmt::from_fn(|f| write!(f, "the output of run {} ({})", self.id, self.workflow));
         let json = hub.read(&what, kept)?;
-        serde_json::from_slice(&json).map_err(|why| Error::Decode { what, why: why.to_string() })
+        serde_json::from_slice(&json)
+            .map_err(|why| Error::Decode { what: what.to_string(), why: why.to_string() })
     }
 
     /// Asks the store whether the run has ended already.

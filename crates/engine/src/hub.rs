@@ -81,8 +81,8 @@ impl Hub {
     }
 
     /// The JSON that the store kept.
-    pub(crate) fn read(&self, what: &str, kept: Bytes) -> Result<Bytes, Error> {
-        self.codec.decode(kept).map_err(|why| Error::Decode { what: what.to_owned(), why: why.to_string() })
+    pub(crate) fn read(&self, what: impl fmt::Display, kept: Bytes) -> Result<Bytes, Error> {
+        self.codec.decode(kept).map_err(|why| Error::Decode { what: what.to_string(), why: why.to_string() })
     }
 
     /// Tells those who wait for the end of a run.

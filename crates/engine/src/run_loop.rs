@@ -11,7 +11,7 @@ mod mail;
 mod tests;
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -42,13 +42,13 @@ pub(crate) struct RunLoop {
     /// Attempts that may start.
     starts: VecDeque<Attempt>,
     outputs: Outputs,
-    saved: HashMap<Arc<str>, Slot>,
+    saved: BTreeMap<Arc<str>, Slot>,
     /// Attempts that wait for something. Those that never do are over as soon as they begin.
     attempts: HashMap<LaneId, Live>,
     /// Suspects that execute alone.
-    isolated: HashMap<LaneId, OwnedSemaphorePermit>,
+    isolated: BTreeMap<LaneId, OwnedSemaphorePermit>,
     /// Inbox rows that were heard.
-    heard: HashSet<i64>,
+    heard: BTreeSet<i64>,
     /// Outcomes that came before the run has begun; `None` when it has.
     early: Option<Vec<InboxRow>>,
     /// When something last happened to the run.
@@ -78,17 +78,18 @@ struct Live {
 const PORTION: usize = 128;
 
 impl RunLoop {
-    pub(crate) fn new(run: Run, outputs: Outputs, saved: HashMap<Arc<str>, Slot>) -> Self {
+    pub(crate) fn new(run: Run, outputs: Outputs, saved: BTreeMap<Arc<str>, Slot>) -> Self {
         let now = Instant::now();
         Self {
             run,
             now,
-            starts: VecDeque::new(),
+            // Mostly there is one at a time.
+            starts: VecDeque::with_capacity(1),
             outputs,
             saved,
             attempts: HashMap::new(),
-            isolated: HashMap::new(),
-            heard: HashSet::new(),
+            isolated: BTreeMap::new(),
+            heard: BTreeSet::new(),
             early: Some(Vec::new()),
             news: now,
             lingers: None,

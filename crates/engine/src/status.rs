@@ -101,7 +101,7 @@ pub(crate) async fn plan(client: &Client, image: &RunImage) -> Result<Arc<Plan>,
             let missing =
                 || Error::Decode { what: what(), why: "it is missing from the database".to_owned() };
             let row = client.hub().store.definition(id).await?.ok_or_else(missing)?;
-            let json = client.hub().read(&what(), row.body)?;
+            let json = client.hub().read(what(), row.body)?;
             let definition = serde_json::from_slice(&json)
                 .map_err(|why| Error::Decode { what: what(), why: why.to_string() })?;
             Ok(Arc::new(Plan::new(Arc::new(definition))))

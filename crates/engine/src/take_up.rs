@@ -1,6 +1,6 @@
 //! Taking up a run that was claimed: from its records to a run loop.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use windlass_core::{
     ClaimId, Detail, LaneId, NodeId, Plan, Run, RunId, RunState, Seed, Step, StepKind, Verdict,
@@ -63,7 +63,7 @@ async fn prepare(
         input: Slot::from_bytes(input),
         registered: Arc::clone(registered),
     };
-    let mut saved = HashMap::new();
+    let mut saved = BTreeMap::new();
     for row in &image.saved {
         let value = hub.read("a saved value", row.value.clone()).map_err(|error| error.to_string())?;
         saved.insert(Arc::clone(&row.step), Slot::from_bytes(value));
@@ -100,7 +100,7 @@ pub(crate) fn seed(node: &Node, image: &RunImage, registered: &Registered) -> Re
     let mut outputs = Outputs::new(plan.definition.tasks.len());
     for row in &image.steps {
         if let (StepKind::Completed, Some(kept), Some(lane)) = (row.kind, &row.output, plan.lane(&row.name)) {
-            let json = node.hub.read(&format!("the result of `{}`", row.name), kept.clone())?;
+            let json = node.hub.read(format_args!("the result of `{}`", row.name), kept.clone())?;
             outputs.set(lane, Slot::from_bytes(json), kept.clone());
         }
     }
@@ -174,7 +174,7 @@ pub(crate) fn step(hub: &Hub, row: &StepRow) -> Result<Step, Error> {
         None => Detail::default(),
         Some(kept) => {
             let what = || format!("the record of `{}`", row.name);
-            let json = hub.read(&what(), kept.clone())?;
+            let json = hub.read(what(), kept.clone())?;
             serde_json::from_slice(&json)
                 .map_err(|why| Error::Decode { what: what(), why: why.to_string() })?
         }

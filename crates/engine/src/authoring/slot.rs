@@ -23,7 +23,8 @@ use super::finite;
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct Slot {
-    inner: Arc<Inner>,
+    /// `None` for a value without content, which many tasks return.
+    inner: Option<Arc<Inner>>,
 }
 
 struct Inner {
@@ -35,6 +36,9 @@ struct Inner {
 }
 
 type Typed = Arc<dyn Any + Send + Sync>;
+
+/// A value without content, as JSON.
+static NOTHING: Bytes = Bytes::from_static(b"null");
 
 impl Slot {
     /// Encodes a value.
@@ -50,7 +54,11 @@ impl Slot {
         }
         // What has no content is as quickly made as kept.
         let keep = !cfg!(debug_assertions) && size_of::<T>() > 0;
-        Ok(Self::from_parts(bytes, keep.then(|| Arc::new(value) as Typed)))
+        let made = keep.then(|| Arc::new(value) as Typed);
+        if made.is_none() && bytes == NOTHING {
+            return Ok(Self { inner: None });
+        }
+        Ok(Self::from_parts(bytes, made))
     }
 
     /// A value that is already JSON.
@@ -60,13 +68,13 @@ impl Slot {
     }
 
     fn from_parts(bytes: Bytes, made: Option<Typed>) -> Self {
-        Self { inner: Arc::new(Inner { bytes, made, decoded: Mutex::default() }) }
+        Self { inner: Some(Arc::new(Inner { bytes, made, decoded: Mutex::default() })) }
     }
 
     /// The value as JSON.
     #[must_use]
     pub fn bytes(&self) -> &Bytes {
-        &self.inner.bytes
+        self.inner.as_ref().map_or(&NOTHING, |inner| &inner.bytes)
     }
 
     /// The value, decoded unless it is in memory.
@@ -79,15 +87,18 @@ impl Slot {
             return Ok(known);
         }
         let value: Arc<T> = Arc::new(self.decode()?);
-        self.inner.decoded.lock().push(Arc::clone(&value) as Typed);
+        if let Some(inner) = &self.inner {
+            inner.decoded.lock().push(Arc::clone(&value) as Typed);
+        }
         Ok(value)
     }
 
     fn known<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         let is_it = |value: &&Typed| (***value).is::<T>();
-        let known = match self.inner.made.as_ref().filter(is_it) {
+        let inner = self.inner.as_ref()?;
+        let known = match inner.made.as_ref().filter(is_it) {
             Some(made) => Arc::clone(made),
-            None => Arc::clone(self.inner.decoded.lock().iter().find(is_it)?),
+            None => Arc::clone(inner.decoded.lock().iter().find(is_it)?),
         };
         known.downcast().ok()
     }
@@ -98,7 +109,7 @@ impl Slot {
     ///
     /// When the JSON does not fit the type.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        serde_json::from_slice(&self.inner.bytes)
+        serde_json::from_slice(self.bytes())
             .map_err(|error| Failure::decode(format!("a recorded value for `{}`", type_name::<T>()), error))
     }
 }
@@ -114,7 +125,7 @@ fn encode<T: Serialize>(value: &T) -> serde_json::Result<Bytes> {
     sheet.clear();
     serde_json::to_writer(&mut sheet, value)?;
     let bytes = match &sheet[..] {
-        b"null" => Bytes::from_static(b"null"),
+        b"null" => NOTHING.clone(),
         json => Bytes::copy_from_slice(json),
     };
     if sheet.capacity() <= LARGEST {
@@ -126,7 +137,7 @@ fn encode<T: Serialize>(value: &T) -> serde_json::Result<Bytes> {
 impl fmt::Debug for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A payload may be large, and may be nobody's business.
-        f.debug_struct("Slot").field("bytes", &self.inner.bytes.len()).finish_non_exhaustive()
+        f.debug_struct("Slot").field("bytes", &self.bytes().len()).finish_non_exhaustive()
     }
 }
 

@@ -1,4 +1,4 @@
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
@@ -71,7 +71,7 @@ async fn held_once_more(
     let outputs = Outputs::new(seed.plan.definition.tasks.len());
     let core = windlass_core::Run::new(seed).expect("it fits");
     assert!(node.reserve());
-    let cell = RunCell::hold(Arc::clone(node), subject, RunLoop::new(core, outputs, HashMap::new()));
+    let cell = RunCell::hold(Arc::clone(node), subject, RunLoop::new(core, outputs, BTreeMap::new()));
     (engine, cell, handle)
 }
 

@@ -1,6 +1,6 @@
 //! Room on this node for a run that is being started, and what becomes of it.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
@@ -86,7 +86,7 @@ impl Seat {
         };
         let outputs = Outputs::new(seed.plan.definition.tasks.len());
         match windlass_core::Run::new(seed) {
-            Ok(run) => Some(RunCell::hold(node, subject, RunLoop::new(run, outputs, HashMap::new()))),
+            Ok(run) => Some(RunCell::hold(node, subject, RunLoop::new(run, outputs, BTreeMap::new()))),
             // Only records can disagree with a plan.
             Err(divergence) => {
                 tracing::error!(run = %subject.run, %divergence, "a new run does not fit its own plan");
