@@ -1,6 +1,6 @@
 //! Starting many runs at once.
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{collections::VecDeque, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use serde::Serialize;
 use tokio::task::JoinHandle;
@@ -12,6 +12,10 @@ use crate::{AnyWorkflow, Client, Error, Slot};
 
 /// How many runs one transaction of a bulk start writes.
 const BULK: usize = 1000;
+
+/// How many portions are on their way at once, so that the store need not wait for the next. Those with keys go one
+/// by one: two transactions that take the same keys in another order would wait for each other.
+const ABREAST: usize = 3;
 
 /// Many starts on their way: a future that is ready when all of them are durable.
 #[must_use = "runs are started by awaiting this"]
@@ -81,9 +85,10 @@ impl<I: Serialize + Send + Sync + 'static> BulkStart<I> {
         known(&client, &workflow)?;
         let mut ids = Vec::with_capacity(inputs.len());
         let mut inputs = inputs.into_iter();
-        let mut writing: Option<JoinHandle<Result<Vec<RunId>, Error>>> = None;
+        let abreast = if key.is_some() { 1 } else { ABREAST };
+        let mut writing: VecDeque<JoinHandle<Result<Vec<RunId>, Error>>> = VecDeque::new();
         loop {
-            // The next portion is encoded while the one before is being written.
+            // The next portion is encoded while those before are being written.
             let mut units = Vec::new();
             for input in inputs.by_ref().take(BULK) {
                 settings.key = key.as_ref().map(|key| key(&input));
@@ -91,14 +96,17 @@ impl<I: Serialize + Send + Sync + 'static> BulkStart<I> {
                 let new = new_run(&client, &workflow, timeout, &input, &settings)?;
                 units.push(Unit { run: RunId::new(), act: Act::Start(Box::new(new)) });
             }
-            if let Some(writing) = writing.take() {
+            let is_last = units.is_empty();
+            while (is_last || writing.len() == abreast)
+                && let Some(oldest) = writing.pop_front()
+            {
                 // It ends early only with the runtime.
-                ids.extend(writing.await.map_err(|_| Error::Stopped)??);
+                ids.extend(oldest.await.map_err(|_| Error::Stopped)??);
             }
-            if units.is_empty() {
+            if is_last {
                 return Ok(ids);
             }
-            writing = Some(tokio::spawn(write_bulk(client.clone(), Arc::clone(&workflow), units)));
+            writing.push_back(tokio::spawn(write_bulk(client.clone(), Arc::clone(&workflow), units)));
         }
     }
 }
