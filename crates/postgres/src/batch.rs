@@ -1,23 +1,32 @@
 //! Many units at once: one statement for each kind of record.
 
 mod alone;
+mod deliver;
+mod leave;
+mod send;
 mod statements;
 
 use std::collections::HashMap;
 
+use deliver::{DELIVER, Outcomes};
+use leave::{CONSUME, Consumed, GIVE_UP, LOCK, Leaves};
+use send::{Messages, SEND};
 use statements::{
     CLEAR_INBOX, CLEAR_SAVED, ENDS, FACTS, FORGET, GIVEN, KEYS, STARTS, STEPS, TAGS, TAKE_KEYS,
 };
 use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 use windlass_core::{ClaimId, NodeId, RunId, StepKind, Time};
-use windlass_store::{KeyConflict, KeyLife, NewEnd, NewRun, Refusal, StepRow, Written};
+use windlass_store::{
+    KeyConflict, KeyLife, NewEnd, NewMessage, NewRun, Refusal, SpreadKey, StepRow, Wait, Written,
+};
 
 use crate::{
     column,
     error::Fault,
     held::Facts,
     session::{Params, Session},
+    spread,
     statement::Statement,
 };
 
@@ -62,6 +71,10 @@ pub(crate) struct Outcome {
     pub(crate) begun: Vec<Begun>,
     /// What became of the keys of runs that were to begin.
     pub(crate) keys: Vec<KeyFact>,
+    /// What became of the messages.
+    pub(crate) sent: Vec<Result<(), Refusal>>,
+    /// Which outcomes of published attempts were delivered.
+    pub(crate) delivered: Vec<bool>,
 }
 
 /// How a run began.
@@ -83,6 +96,10 @@ pub(crate) struct Batch<'a> {
     starts: Starts<'a>,
     keys: Keys<'a>,
     given: Steps<'a>,
+    consumed: Consumed,
+    leaves: Leaves<'a>,
+    messages: Messages<'a>,
+    outcomes: Outcomes<'a>,
     /// Rows of `holding` of which nothing is left.
     empty: Vec<i64>,
 }
@@ -218,6 +235,26 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Has a held run take these inbox rows in.
+    pub(crate) fn consume(&mut self, run: RunId, claim: ClaimId, rows: &[i64]) {
+        self.consumed.add(run, claim, rows);
+    }
+
+    /// Gives a held run up until the wait is over; without one, anyone may claim it at once.
+    pub(crate) fn give_up(&mut self, run: RunId, claim: ClaimId, wait: Option<&'a Wait>) {
+        self.leaves.add(run, claim, wait);
+    }
+
+    /// Adds the only message to a run.
+    pub(crate) fn send(&mut self, run: RunId, message: &'a NewMessage) {
+        self.messages.add(run, message);
+    }
+
+    /// Adds the outcome of a published attempt that the node holds.
+    pub(crate) fn deliver(&mut self, run: RunId, claim: ClaimId, task: &'a SpreadKey, outcome: &'a [u8]) {
+        self.outcomes.add(run, claim, task, outcome);
+    }
+
     pub(crate) fn end(&mut self, run: RunId, claim: ClaimId, end: &'a NewEnd) {
         self.ends.run.push(column::run(run));
         self.ends.claim.push(column::claim(claim));
@@ -304,6 +341,12 @@ impl<'a> Batch<'a> {
     pub(crate) async fn write(&self, session: &Session, node: Option<NodeId>) -> Result<Outcome, Fault> {
         let node = node.map(column::node);
         let (steps, ends, starts, keys) = (&self.steps, &self.ends, &self.starts, &self.keys);
+        let moved = self.leaves.run.iter().chain(&self.messages.run).chain(&self.outcomes.run);
+        let moved: Vec<Uuid> = moved.copied().collect();
+        let locks: [&(dyn ToSql + Sync); 1] = [&moved];
+        let locked = Letter::of(session, LOCK, moved.is_empty(), &locks).await?;
+        let out = self.outcomes.keys();
+        let locked_out = Letter::of(session, spread::LOCK, self.outcomes.run.is_empty(), &out).await?;
         let facts: [&(dyn ToSql + Sync); 3] = [&self.runs, &self.claims, &node];
         let facts = Letter::of(session, FACTS, self.runs.is_empty(), &facts).await?;
         let [run, rest @ ..] = steps.columns();
@@ -311,6 +354,14 @@ impl<'a> Batch<'a> {
         asked.extend(rest);
         asked.push(&node);
         let steps = Letter::of(session, STEPS, steps.run.is_empty(), &asked).await?;
+        let rows = self.consumed.columns(&node);
+        let consumed = Letter::of(session, CONSUME, self.consumed.is_empty(), &rows).await?;
+        let rows = self.leaves.columns(&node);
+        let given_up = Letter::of(session, GIVE_UP, self.leaves.run.is_empty(), &rows).await?;
+        let rows = self.messages.columns();
+        let sent = Letter::of(session, SEND, self.messages.run.is_empty(), &rows).await?;
+        let rows = self.outcomes.columns(&node);
+        let delivered = Letter::of(session, DELIVER, self.outcomes.run.is_empty(), &rows).await?;
         let asked: [&(dyn ToSql + Sync); 6] =
             [&ends.run, &ends.claim, &ends.state, &ends.output, &ends.failure, &node];
         let ended = Letter::of(session, ENDS, ends.run.is_empty(), &asked).await?;
@@ -330,9 +381,33 @@ impl<'a> Batch<'a> {
         let forgotten: [&(dyn ToSql + Sync); 1] = [&self.empty];
         let forgotten = Letter::of(session, FORGET, self.empty.is_empty(), &forgotten).await?;
 
-        let (facts, steps, ended, inbox, saved, taken, kept, begun, tags, given, forgotten) = tokio::join!(
+        let (
+            locked,
+            locked_out,
+            facts,
+            steps,
+            consumed,
+            given_up,
+            sent,
+            delivered,
+            ended,
+            inbox,
+            saved,
+            taken,
+            kept,
+            begun,
+            tags,
+            given,
+            forgotten,
+        ) = tokio::join!(
+            locked.rows(),
+            locked_out.rows(),
             facts.rows(),
             steps.rows(),
+            consumed.rows(),
+            given_up.rows(),
+            sent.rows(),
+            delivered.rows(),
             ended.rows(),
             inbox.rows(),
             saved.rows(),
@@ -344,8 +419,15 @@ impl<'a> Batch<'a> {
             forgotten.rows(),
         );
         // The first that failed is to blame for the others.
+        locked?;
+        locked_out?;
         let standings = facts?.iter().map(standing).collect::<Result<_, _>>().map(Some)?;
-        for written in [steps, ended, inbox, saved, taken] {
+        for written in [steps, consumed, given_up] {
+            written?;
+        }
+        let sent = sent?.iter().map(send::fate).collect::<Result<_, _>>()?;
+        let delivered = self.outcomes.delivered(&delivered?)?;
+        for written in [ended, inbox, saved, taken] {
             written?;
         }
         let keys = keys.facts(&kept?)?;
@@ -353,7 +435,7 @@ impl<'a> Batch<'a> {
         for written in [tags, given, forgotten] {
             written?;
         }
-        Ok(Outcome { standings, begun, keys })
+        Ok(Outcome { standings, begun, keys, sent, delivered })
     }
 }
 

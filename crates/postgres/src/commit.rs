@@ -25,13 +25,26 @@ pub(crate) type Answers = Vec<Result<Written, Refusal>>;
 enum Seen {
     /// Its holder records, under this claim.
     Recorded(ClaimId),
+    /// Outcomes of its published attempts come.
+    Delivered,
     /// It has begun or ended: whatever else comes is looked at one by one.
     Closed,
     /// Its units are written one by one.
     Single,
 }
 
-/// Which units are written together: records and ends of held runs, and starts. The rest is written
+/// The claim of whoever records, ends or gives up a run.
+const fn holder(act: &Act) -> Option<ClaimId> {
+    match act {
+        Act::Record { claim, .. }
+        | Act::End { claim, .. }
+        | Act::Park { claim, .. }
+        | Act::Release { claim } => Some(*claim),
+        _ => None,
+    }
+}
+
+/// Which units are written together: what holders record, end and give up, messages and outcomes, and starts. The rest is written
 /// one by one, before them: units of different runs do not touch each other, but for starts that want to be held.
 struct Plan {
     is_single: Vec<bool>,
@@ -40,31 +53,33 @@ struct Plan {
 
 impl Plan {
     fn of(units: &[Unit], careful: bool) -> Self {
+        // A start that wants to be held is not while another of its line is ready.
+        let wants = |unit: &Unit| matches!(&unit.act, Act::Start(new) if new.owner.is_some());
+        let any_wants = units.iter().any(wants);
         let mut runs: HashMap<RunId, Seen> = HashMap::with_capacity(units.len());
         for Unit { run, act } in units {
             let seen = runs.get(run).copied();
-            let next = match (act, seen) {
-                _ if careful || act.check().is_err() => Seen::Single,
-                (Act::Record { claim, consumed, .. }, None) if consumed.is_empty() => Seen::Recorded(*claim),
-                (Act::Record { claim, consumed, .. }, Some(Seen::Recorded(before)))
-                    if consumed.is_empty() && before == *claim =>
-                {
-                    Seen::Recorded(before)
+            let moves =
+                matches!(act, Act::Park { .. } | Act::Release { .. } | Act::Send(_) | Act::Deliver { .. });
+            let next = match (act, holder(act), seen) {
+                _ if careful || act.check().is_err() || (moves && any_wants) => Seen::Single,
+                (Act::Start(_) | Act::Send(_), _, None) => Seen::Closed,
+                (Act::Deliver { .. }, _, None | Some(Seen::Delivered)) => Seen::Delivered,
+                (Act::Record { .. }, Some(claim), None) => Seen::Recorded(claim),
+                (Act::Record { .. }, Some(claim), Some(Seen::Recorded(before))) if before == claim => {
+                    Seen::Recorded(claim)
                 }
-                (Act::End { .. }, None) => Seen::Closed,
-                (Act::End { claim, .. }, Some(Seen::Recorded(before))) if before == *claim => Seen::Closed,
-                (Act::Start(_), None) => Seen::Closed,
+                (_, Some(_), None) => Seen::Closed,
+                (_, Some(claim), Some(Seen::Recorded(before))) if before == claim => Seen::Closed,
                 _ => Seen::Single,
             };
             runs.insert(*run, next);
         }
         let is_single = |unit: &Unit| matches!(runs.get(&unit.run), Some(Seen::Single));
         let any_single = units.iter().any(is_single);
-        // A start that wants to be held is not while another of its line is ready: then the order of all counts, and
-        // whether one with a key begins at all.
-        let wants = |unit: &Unit| matches!(&unit.act, Act::Start(new) if new.owner.is_some());
+        // Then the order of all counts, and whether one with a key begins at all.
         let has_key = |unit: &Unit| matches!(&unit.act, Act::Start(new) if new.key.is_some());
-        let in_order = (any_single || units.iter().any(has_key)) && units.iter().any(wants);
+        let in_order = (any_single || units.iter().any(has_key)) && any_wants;
         let is_start = |unit: &Unit| matches!(unit.act, Act::Start(_));
         let is_single: Vec<_> =
             units.iter().map(|unit| is_single(unit) || (in_order && is_start(unit))).collect();
@@ -177,9 +192,15 @@ enum Care<'k> {
     Full,
 }
 
-/// Whether everything is known of the runs that end: only then is there nothing to look up.
-fn all_ends_known(units: &[Unit], known: &[Option<Facts>]) -> bool {
-    units.iter().zip(known).all(|(unit, known)| known.is_some() || !matches!(unit.act, Act::End { .. }))
+/// Whether there is nothing to look up: no run is given up or takes anything in, and everything is known of those that
+/// end.
+fn is_plain(units: &[Unit], known: &[Option<Facts>]) -> bool {
+    units.iter().zip(known).all(|(unit, known)| match &unit.act {
+        Act::End { .. } => known.is_some(),
+        Act::Record { consumed, .. } => consumed.is_empty(),
+        Act::Park { .. } | Act::Release { .. } | Act::Send(_) | Act::Deliver { .. } => false,
+        _ => true,
+    })
 }
 
 async fn attempt(
@@ -192,7 +213,7 @@ async fn attempt(
     let careful = matches!(care, Care::Full);
     let plan = Plan::of(units, careful);
     let known = match care {
-        Care::Little(known) if !plan.any_single && all_ends_known(units, known) => known,
+        Care::Little(known) if !plan.any_single && is_plain(units, known) => known,
         _ => &[],
     };
     let mut together = Together { batch: Batch::forgetting(empty), ..Together::default() };
@@ -268,6 +289,8 @@ struct Together<'a> {
     is_held: HashSet<RunId>,
     /// The runs whose keys are asked for, in order.
     keyed: Vec<RunId>,
+    /// The runs that messages are for, in order.
+    sent: Vec<RunId>,
     /// Lines in which a run of this batch is made ready.
     ready: HashSet<(&'a str, &'a str)>,
 }
@@ -282,7 +305,9 @@ impl<'a> Together<'a> {
         now: Time,
         mut changes: Changes,
     ) -> (Answers, Changes) {
-        let Outcome { standings, begun, keys } = outcome;
+        let Outcome { standings, begun, keys, sent, delivered } = outcome;
+        let mut delivered = delivered.into_iter();
+        let mut sent: HashMap<RunId, Result<(), Refusal>> = self.sent.iter().copied().zip(sent).collect();
         let keys: HashMap<RunId, KeyFact> = self.keyed.iter().copied().zip(keys).collect();
         let standings: Option<HashMap<RunId, Standing>> =
             standings.map(|standings| self.held.iter().copied().zip(standings).collect());
@@ -304,15 +329,25 @@ impl<'a> Together<'a> {
                     (None, Some(fact)) => fact.judge(*run, new),
                     (owned, _) => Ok(Written::Started { at: now, owned: owned == Some(&true) }),
                 },
+                (Act::Send(_), _) => {
+                    let sent = sent.remove(run).unwrap_or(Err(Refusal::Earlier));
+                    changes.stirred |= sent.is_ok();
+                    sent.map(|()| Written::Done { at: now })
+                }
+                (Act::Deliver { .. }, _) => {
+                    let is_delivered = delivered.next() == Some(true);
+                    changes.stirred |= is_delivered;
+                    Ok(if is_delivered { Written::Done { at: now } } else { Written::TooLate })
+                }
                 (act, Some(Standing::Held)) => {
-                    if let Act::End { claim, .. } = act {
+                    if let Act::End { claim, .. } | Act::Park { claim, .. } | Act::Release { claim } = act {
                         changes.gone.push((*run, *claim));
                         changes.stirred = true;
                     }
                     Ok(Written::Done { at: now })
                 }
-                (Act::Record { claim, .. } | Act::End { claim, .. }, Some(Standing::Said(at))) => {
-                    changes.gone.push((*run, *claim));
+                (act, Some(Standing::Said(at))) => {
+                    changes.gone.extend(holder(act).map(|claim| (*run, claim)));
                     Ok(Written::Done { at })
                 }
                 _ if refused.insert(*run) => Err(Refusal::NotYours),
@@ -331,9 +366,25 @@ impl<'a> Together<'a> {
             (Act::End { claim, steps, end }, Some(facts)) => {
                 self.batch.end_known(run, *claim, steps, end, facts);
             }
-            (Act::Record { claim, steps, .. }, None) => {
+            (Act::Record { claim, steps, consumed }, None) => {
                 self.hold(run, *claim);
                 self.batch.record(run, *claim, steps);
+                self.batch.consume(run, *claim, consumed);
+            }
+            (Act::Park { claim, steps, consumed, wait }, _) => {
+                self.hold(run, *claim);
+                self.batch.record(run, *claim, steps);
+                self.batch.consume(run, *claim, consumed);
+                self.batch.give_up(run, *claim, Some(wait));
+            }
+            (Act::Release { claim }, _) => {
+                self.hold(run, *claim);
+                self.batch.give_up(run, *claim, None);
+            }
+            (Act::Deliver { claim, task, outcome }, _) => self.batch.deliver(run, *claim, task, outcome),
+            (Act::Send(message), _) => {
+                self.sent.push(run);
+                self.batch.send(run, message);
             }
             (Act::End { claim, steps, end }, None) => {
                 self.hold(run, *claim);

@@ -3,7 +3,7 @@
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
-use windlass_store::{Act, Idle, NewEnd, NewMessage, NewRun, Refusal, Unit, Wait, Written};
+use windlass_store::{Act, Idle, NewEnd, NewMessage, NewRun, Refusal, SpreadKey, Unit, Written};
 
 use crate::{
     batch::{Batch, Begun, Standing},
@@ -21,27 +21,12 @@ const READ: &str = "\
         SELECT * FROM {s}.ended WHERE workflow = r.workflow AND run = r.id AND generation = r.generation OFFSET 0) AS e ON true \
     WHERE r.id = $1";
 const EXISTS: &str = "SELECT EXISTS (SELECT FROM {s}.run WHERE id = $1)";
-const CONSUME: &str = "\
-    WITH gone AS (DELETE FROM {s}.inbox WHERE run = $1 AND seq = ANY($2) RETURNING run, topic, key) \
-    INSERT INTO {s}.delivered (run, topic, key) SELECT run, topic, key FROM gone WHERE key IS NOT NULL \
-    ON CONFLICT DO NOTHING";
 const SAVE: &str = "\
     INSERT INTO {s}.saved (run, step, value) VALUES ($1, $2, $3) \
     ON CONFLICT (run, step) DO UPDATE SET value = excluded.value";
-const LET_GO: &str = "UPDATE {s}.run SET node = NULL, claim = NULL WHERE id = $1";
 const MAKE_READY: &str = "\
     INSERT INTO {s}.ready (queue, workflow, priority, run) \
     SELECT queue, workflow, priority, id FROM {s}.run WHERE id = $1";
-const PARK: &str = "\
-    INSERT INTO {s}.waiting (run, workflow, state, until, topics, reason, blocked_by) \
-    SELECT id, workflow, $2, $3, $4, $5, $6 FROM {s}.run WHERE id = $1";
-const HAS_TOPIC: &str = "SELECT EXISTS (SELECT FROM {s}.inbox WHERE run = $1 AND topic = ANY($2))";
-/// What came while a run ended lies in an inbox that is gone.
-const IS_KNOWN: &str = "\
-    SELECT $4 AND EXISTS (SELECT FROM {s}.inbox WHERE run = $1 AND topic = $2 AND key = $3) \
-        OR EXISTS (SELECT FROM {s}.delivered WHERE run = $1 AND topic = $2 AND key = $3)";
-const SEND: &str = "INSERT INTO {s}.inbox (run, topic, key, body, at) VALUES ($1, $2, $3, $4, {s}.clock())";
-const WAKE: &str = "DELETE FROM {s}.waiting WHERE run = $1 AND topics @> ARRAY[$2::text]";
 const UNPARK: &str = "DELETE FROM {s}.waiting WHERE run = $1";
 const UNREADY: &str = "\
     DELETE FROM {s}.ready AS a USING {s}.run AS r \
@@ -147,7 +132,16 @@ impl Single<'_> {
         let mut batch = Batch::default();
         batch.hold(run, claim);
         match act {
-            Act::Record { steps, .. } | Act::Park { steps, .. } => batch.record(run, claim, steps),
+            Act::Record { steps, consumed, .. } => {
+                batch.record(run, claim, steps);
+                batch.consume(run, claim, consumed);
+            }
+            Act::Park { steps, consumed, wait, .. } => {
+                batch.record(run, claim, steps);
+                batch.consume(run, claim, consumed);
+                batch.give_up(run, claim, Some(wait));
+            }
+            Act::Release { .. } => batch.give_up(run, claim, None),
             Act::End { steps, end, .. } => {
                 batch.record(run, claim, steps);
                 batch.end(run, claim, end);
@@ -164,23 +158,13 @@ impl Single<'_> {
             Some(Standing::NotYours) | None => return Err(Refusal::NotYours.into()),
         }
         match act {
-            Act::Record { consumed, .. } if !consumed.is_empty() => {
-                session.execute(CONSUME, &[&id, consumed]).await?;
-            }
             Act::Save { step, value, .. } => {
                 session.execute(SAVE, &[&id, &&**step, &&**value]).await?;
             }
-            Act::Park { consumed, wait, .. } => {
-                if !consumed.is_empty() {
-                    session.execute(CONSUME, &[&id, consumed]).await?;
-                }
+            Act::Park { .. } | Act::Release { .. } => {
                 self.changes.gone.push((run, claim));
-                self.park(run, wait).await?;
-            }
-            Act::Release { .. } => {
-                session.execute(LET_GO, &[&id]).await?;
-                self.make_ready(run).await?;
-                self.changes.gone.push((run, claim));
+                // Whoever sleeps until the next due run has to look again.
+                self.changes.stirred = true;
             }
             Act::Publish { definition, tasks, .. } => self.publish(run, *definition, tasks).await?,
             Act::Withdraw { tasks, reach, .. } => return Ok(self.withdraw(run, tasks, *reach).await?),
@@ -191,22 +175,6 @@ impl Single<'_> {
             _ => {}
         }
         Ok(Written::Done { at: self.now })
-    }
-
-    async fn park(&mut self, run: RunId, wait: &Wait) -> Result<(), Fault> {
-        let (session, id) = (self.session, column::run(run));
-        session.execute(LET_GO, &[&id]).await?;
-        // Whoever sends to the run waits for the lock on it, so nothing comes in between.
-        let wakes = session.one(HAS_TOPIC, &[&id, &wait.topics]).await?.try_get(0)?;
-        if wakes || wait.is_due(self.now) {
-            return self.make_ready(run).await;
-        }
-        let (until, blocked_by) = (wait.until.map(|until| until.0), wait.blocked_by.map(|version| version.0));
-        let state = wait.state as i16;
-        session.execute(PARK, &[&id, &state, &until, &wait.topics, &wait.reason, &blocked_by]).await?;
-        // Whoever sleeps until the next due run has to look again.
-        self.changes.stirred = true;
-        Ok(())
     }
 
     async fn make_ready(&mut self, run: RunId) -> Result<(), Fault> {
@@ -232,27 +200,26 @@ impl Single<'_> {
     }
 
     async fn send(&mut self, run: RunId, message: &NewMessage) -> Result<(), Stop> {
-        let (session, id) = (self.session, column::run(run));
-        let found = self.read(run).await?;
-        if let Some(key) = &message.key {
-            let has_inbox = found.ended.is_none();
-            let known = session.one(IS_KNOWN, &[&id, &message.topic, key, &has_inbox]).await?;
-            if known.try_get(0).map_err(Fault::from)? {
-                return Ok(());
-            }
-        }
-        found.refuse_ended()?;
-        session.execute(SEND, &[&id, &message.topic, &message.key, &&*message.body]).await?;
+        let mut batch = Batch::default();
+        batch.send(run, message);
+        let outcome = batch.write(self.session, self.node).await?;
+        outcome.sent.into_iter().collect::<Result<(), Refusal>>()?;
         self.changes.stirred = true;
-        Ok(self.wake(run, &message.topic).await?)
+        Ok(())
     }
 
-    /// Makes a run ready if it waits for this topic.
-    pub(crate) async fn wake(&mut self, run: RunId, topic: &str) -> Result<(), Fault> {
-        if self.session.execute(WAKE, &[&column::run(run), &topic]).await? > 0 {
-            self.make_ready(run).await?;
-        }
-        Ok(())
+    async fn deliver(
+        &mut self,
+        run: RunId,
+        claim: ClaimId,
+        task: &SpreadKey,
+        outcome: &[u8],
+    ) -> Result<Written, Fault> {
+        let mut batch = Batch::default();
+        batch.deliver(run, claim, task, outcome);
+        let is_delivered = batch.write(self.session, self.node).await?.delivered == [true];
+        self.changes.stirred |= is_delivered;
+        Ok(if is_delivered { Written::Done { at: self.now } } else { Written::TooLate })
     }
 
     async fn end_idle(&mut self, run: RunId, only: Idle, end: &NewEnd) -> Result<(), Stop> {

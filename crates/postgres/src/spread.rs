@@ -28,7 +28,7 @@ const PUBLISH: &str = "\
               WHERE d.run = r.id AND d.topic = $6 AND d.key = r.generation || '/' || u.attempt || '/' || u.step) \
     ORDER BY u.step, u.attempt, u.no \
     ON CONFLICT (run, step, attempt) DO UPDATE SET definition = excluded.definition";
-const LOCK: &str = "\
+pub(crate) const LOCK: &str = "\
     SELECT FROM {s}.spread AS s \
     JOIN unnest($1::uuid[], $2::text[], $3::int[]) AS u (run, step, attempt) \
       ON s.run = u.run AND s.step = u.step AND s.attempt = u.attempt \
@@ -46,12 +46,6 @@ const OUT: &str = "\
        OR EXISTS (SELECT FROM {s}.delivered AS d \
               WHERE d.run = r.id AND d.topic = $4 AND d.key = r.generation || '/' || u.attempt || '/' || u.step) \
     ORDER BY u.no";
-const DELIVER: &str = "\
-    WITH gone AS (\
-        DELETE FROM {s}.spread WHERE run = $1 AND step = $2 AND attempt = $3 AND node = $4 AND claim = $5 \
-        RETURNING run, generation, attempt, step) \
-    INSERT INTO {s}.inbox (run, topic, key, body, at) \
-    SELECT run, $6, generation || '/' || attempt || '/' || step, $7, {s}.clock() FROM gone";
 const SAVE: &str = "\
     INSERT INTO {s}.saved (run, step, value) \
     SELECT run, step, $6 FROM {s}.spread WHERE run = $1 AND step = $2 AND attempt = $3 AND node = $4 AND claim = $5 \
@@ -259,27 +253,6 @@ impl Single<'_> {
             out.extend(tasks.get(place - 1).cloned());
         }
         Ok(Written::Withdrawn { at: self.now, out })
-    }
-
-    /// Adds the outcome of an attempt to the inbox of its run, if the committing node holds it under this claim. An end
-    /// takes along what is published, so that a row that is there belongs to a run that has not ended.
-    pub(crate) async fn deliver(
-        &mut self,
-        run: RunId,
-        claim: ClaimId,
-        task: &SpreadKey,
-        outcome: &[u8],
-    ) -> Result<Written, Fault> {
-        let (session, id, node) = (self.session, column::run(run), self.node.map(column::node));
-        let (claim, attempt) = (column::claim(claim), column::count(task.attempt));
-        let asked: crate::session::Params<'_> =
-            &[&id, &&*task.step, &attempt, &node, &claim, &OUTCOME, &outcome];
-        if session.execute(DELIVER, asked).await? == 0 {
-            return Ok(Written::TooLate);
-        }
-        self.changes.stirred = true;
-        self.wake(run, OUTCOME).await?;
-        Ok(Written::Done { at: self.now })
     }
 
     /// Keeps a value for the next attempt, if the committing node holds this one under this claim.

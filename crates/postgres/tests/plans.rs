@@ -9,10 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use common::{cluster, connect, fresh, new_run, node, step};
 use windlass_core::{ClaimId, NodeId, RunId, RunState};
 use windlass_postgres::{Postgres, PostgresOptions};
-use windlass_store::{Act, Claim, DefinitionId, NewEnd, NewRun, Store, Unit};
+use windlass_store::{Act, Claim, DefinitionId, NewEnd, NewMessage, NewRun, Store, Unit, Wait};
 
 /// How many runs are held, and how many have ended. Whoever looks through all that have ended for each that is held
 /// takes minutes.
@@ -34,7 +35,12 @@ const FILL: &str = "\
     INSERT INTO {s}.ended (workflow, run, generation, state, at) \
     SELECT workflow, id, 1, 6, 0 FROM {s}.run WHERE node IS NULL; \
     INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at) \
-    SELECT run, 1, 'a', 1, -1, 0, 0, 0, 0 FROM {s}.ended WHERE claim IS NULL";
+    SELECT run, 1, 'a', 1, -1, 0, 0, 0, 0 FROM {s}.ended WHERE claim IS NULL; \
+    INSERT INTO {s}.waiting (run, workflow, state, topics) \
+    SELECT run, workflow, 2, '{other}' FROM {s}.ended WHERE claim IS NULL; \
+    INSERT INTO {s}.inbox (run, topic, key, body, at) \
+    SELECT run, 'news', 'one', '', 0 FROM {s}.ended WHERE claim IS NULL; \
+    INSERT INTO {s}.delivered (run, topic, key) SELECT run, topic, 'two' FROM {s}.inbox";
 
 struct World {
     store: Postgres,
@@ -86,18 +92,38 @@ impl World {
         note("load", timed(store.load(run(first))).await);
         note("ends", timed(store.ends(mine.clone().map(run).collect())).await);
         let began = Instant::now();
-        let given_up = mine.clone().map(|number| (number, Act::Release { claim: ClaimId(number) }));
-        self.commit(given_up).await;
-        note("releases", began);
+        self.commit(mine.clone().map(|number| (number, park(ClaimId(number))))).await;
+        note("parks", began);
+        let began = Instant::now();
+        self.commit(mine.clone().map(|number| (number, message()))).await;
+        note("messages", began);
         let request = Claim {
             node: *me,
-            claim: ClaimId(claim),
+            claim: ClaimId(claim + 1_000),
             room: 1000,
             queues: vec![("default".into(), 1000)],
             workflows: vec![("etl".into(), DefinitionId(1))],
             bytes: usize::MAX,
             free_own: true,
         };
+        let began = Instant::now();
+        let woken = store.claim(request.clone()).await.unwrap().runs;
+        note("claim", began);
+        assert_eq!(woken.len() as u64, HELD);
+        let units = woken.into_iter().map(|image| {
+            let consumed = image.inbox.iter().map(|row| row.seq).collect();
+            let act = Act::Record { claim: request.claim, steps: Vec::new(), consumed };
+            Unit { run: image.run.id, act }
+        });
+        let units: Vec<Unit> = units.collect();
+        let began = Instant::now();
+        let answers = store.commit(Some(*me), Arc::new(units)).await.unwrap();
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+        note("messages taken in", began);
+        let began = Instant::now();
+        self.commit(mine.clone().map(|number| (number, Act::Release { claim: request.claim }))).await;
+        note("releases", began);
+        let request = Claim { claim: ClaimId(claim), ..request };
         note("claim", timed(store.claim(request.clone())).await);
         note("claim again", timed(store.claim(request)).await);
         let began = Instant::now();
@@ -108,6 +134,21 @@ impl World {
         note("ends again", began);
         took
     }
+}
+
+fn park(claim: ClaimId) -> Act {
+    let wait = Wait {
+        state: RunState::Suspended,
+        until: None,
+        topics: vec!["news".into()],
+        reason: None,
+        blocked_by: None,
+    };
+    Act::Park { claim, steps: Vec::new(), consumed: Vec::new(), wait }
+}
+
+fn message() -> Act {
+    Act::Send(NewMessage { topic: "news".into(), key: Some("one".into()), body: Bytes::new() })
 }
 
 async fn timed<T, E: std::fmt::Debug>(asked: impl Future<Output = Result<T, E>>) -> Instant {

@@ -99,7 +99,8 @@ impl Batch<'_> {
             written?;
         }
         closed?;
-        Ok((now, Outcome { standings: None, begun: all, keys }))
+        let (sent, delivered) = Default::default();
+        Ok((now, Outcome { standings: None, begun: all, keys, sent, delivered }))
     }
 }
 

@@ -1,0 +1,101 @@
+//! What the holders of runs take in and give up.
+
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+use windlass_core::{ClaimId, RunId};
+use windlass_store::Wait;
+
+use crate::column;
+
+/// In the order of ids, as everybody locks runs who waits for others.
+pub(super) const LOCK: &str = "SELECT FROM {s}.run WHERE id = ANY($1) ORDER BY id FOR UPDATE";
+/// Deletes what held runs have taken in, and keeps the keys.
+pub(super) const CONSUME: &str = "\
+    WITH gone AS (\
+        DELETE FROM {s}.inbox AS i \
+        USING unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS u (run, claim, seq), {s}.run AS r \
+        WHERE i.seq = u.seq AND i.run = u.run AND r.id = u.run AND r.node = $4 AND r.claim = u.claim \
+          AND NOT EXISTS (SELECT FROM {s}.ended AS e \
+              WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
+        RETURNING i.run, i.topic, i.key) \
+    INSERT INTO {s}.delivered (run, topic, key) SELECT run, topic, key FROM gone WHERE key IS NOT NULL \
+    ON CONFLICT DO NOTHING";
+/// Gives held runs up. One without a state is ready at once, and so is one for which the time or a message has come:
+/// whoever sends to a run waits for the lock on it, so nothing comes in between.
+pub(super) const GIVE_UP: &str = "\
+    WITH gone AS (\
+        UPDATE {s}.run AS r SET node = NULL, claim = NULL \
+        FROM unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::bigint[], $5::text[], $6::text[], $7::bigint[]) \
+            AS u (run, claim, state, until, topics, reason, blocked_by) \
+        WHERE r.id = u.run AND r.node = $8 AND r.claim = u.claim AND NOT EXISTS (SELECT FROM {s}.ended AS e \
+            WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
+        RETURNING r.id, r.queue, r.workflow, r.priority, u.state, u.until, u.reason, u.blocked_by, \
+                  ARRAY (SELECT json_array_elements_text(u.topics::json)) AS topics), \
+    seen AS MATERIALIZED (\
+        SELECT gone.*, state IS NULL OR coalesce(until <= {s}.clock(), false) \
+            OR EXISTS (SELECT FROM {s}.inbox AS i WHERE i.run = gone.id AND i.topic = ANY(gone.topics)) AS is_ready \
+        FROM gone), \
+    parked AS (\
+        INSERT INTO {s}.waiting (run, workflow, state, until, topics, reason, blocked_by) \
+        SELECT id, workflow, state, until, topics, reason, blocked_by FROM seen WHERE NOT is_ready) \
+    INSERT INTO {s}.ready (queue, workflow, priority, run) \
+    SELECT queue, workflow, priority, id FROM seen WHERE is_ready";
+
+/// Inbox rows that held runs have taken in.
+#[derive(Default)]
+pub(super) struct Consumed {
+    run: Vec<Uuid>,
+    claim: Vec<i64>,
+    seq: Vec<i64>,
+}
+
+impl Consumed {
+    pub(super) fn add(&mut self, run: RunId, claim: ClaimId, rows: &[i64]) {
+        for seq in rows {
+            self.run.push(column::run(run));
+            self.claim.push(column::claim(claim));
+            self.seq.push(*seq);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.run.is_empty()
+    }
+
+    /// For [`CONSUME`].
+    pub(super) fn columns<'p>(&'p self, node: &'p Option<Uuid>) -> [&'p (dyn ToSql + Sync); 4] {
+        [&self.run, &self.claim, &self.seq, node]
+    }
+}
+
+/// Held runs that are given up, each until its wait is over.
+#[derive(Default)]
+pub(super) struct Leaves<'a> {
+    pub(super) run: Vec<Uuid>,
+    claim: Vec<i64>,
+    state: Vec<Option<i16>>,
+    until: Vec<Option<i64>>,
+    /// As JSON: lists in a list would have to be of one length.
+    topics: Vec<String>,
+    reason: Vec<Option<&'a str>>,
+    blocked_by: Vec<Option<i64>>,
+}
+
+impl<'a> Leaves<'a> {
+    /// Without a wait, anyone may claim the run at once.
+    pub(super) fn add(&mut self, run: RunId, claim: ClaimId, wait: Option<&'a Wait>) {
+        let topics = wait.map_or(&[][..], |wait| &wait.topics);
+        self.run.push(column::run(run));
+        self.claim.push(column::claim(claim));
+        self.state.push(wait.map(|wait| wait.state as i16));
+        self.until.push(wait.and_then(|wait| wait.until).map(|until| until.0));
+        self.topics.push(serde_json::Value::from(topics).to_string());
+        self.reason.push(wait.and_then(|wait| wait.reason.as_deref()));
+        self.blocked_by.push(wait.and_then(|wait| wait.blocked_by).map(|version| version.0));
+    }
+
+    /// For [`GIVE_UP`].
+    pub(super) fn columns<'p>(&'p self, node: &'p Option<Uuid>) -> [&'p (dyn ToSql + Sync); 8] {
+        [&self.run, &self.claim, &self.state, &self.until, &self.topics, &self.reason, &self.blocked_by, node]
+    }
+}
