@@ -44,8 +44,14 @@ const fn holder(act: &Act) -> Option<ClaimId> {
     }
 }
 
-/// Which units are written together: what holders record, end and give up, messages and outcomes, and starts. The rest is written
-/// one by one, before them: units of different runs do not touch each other, but for starts that want to be held.
+/// Whether an act may move its run to another place, which is then locked first.
+const fn moves(act: &Act) -> bool {
+    matches!(act, Act::Park { .. } | Act::Release { .. } | Act::Send(_) | Act::Deliver { .. })
+}
+
+/// Which units are written together: what holders record, end and give up, messages and outcomes, and starts. The rest
+/// is written one by one, before them: units of different runs do not touch each other, but for starts that want to be
+/// held.
 struct Plan {
     is_single: Vec<bool>,
     any_single: bool,
@@ -59,10 +65,8 @@ impl Plan {
         let mut runs: HashMap<RunId, Seen> = HashMap::with_capacity(units.len());
         for Unit { run, act } in units {
             let seen = runs.get(run).copied();
-            let moves =
-                matches!(act, Act::Park { .. } | Act::Release { .. } | Act::Send(_) | Act::Deliver { .. });
             let next = match (act, holder(act), seen) {
-                _ if careful || act.check().is_err() || (moves && any_wants) => Seen::Single,
+                _ if careful || act.check().is_err() || (any_wants && moves(act)) => Seen::Single,
                 (Act::Start(_) | Act::Send(_), _, None) => Seen::Closed,
                 (Act::Deliver { .. }, _, None | Some(Seen::Delivered)) => Seen::Delivered,
                 (Act::Record { .. }, Some(claim), None) => Seen::Recorded(claim),
@@ -198,8 +202,7 @@ fn is_plain(units: &[Unit], known: &[Option<Facts>]) -> bool {
     units.iter().zip(known).all(|(unit, known)| match &unit.act {
         Act::End { .. } => known.is_some(),
         Act::Record { consumed, .. } => consumed.is_empty(),
-        Act::Park { .. } | Act::Release { .. } | Act::Send(_) | Act::Deliver { .. } => false,
-        _ => true,
+        act => !moves(act),
     })
 }
 
@@ -228,8 +231,10 @@ async fn attempt(
     let work = async |now: Time| {
         let mut single = Single { session, node, now, changes: Changes::default() };
         if plan.any_single {
-            let singles = units.iter().zip(&plan.is_single).filter(|(_, is_single)| **is_single);
-            single.lock(singles.map(|(unit, _)| unit)).await?;
+            // All at once, also what is written together: two batches must not wait for each other.
+            let locked =
+                units.iter().zip(&plan.is_single).filter(|(unit, single)| **single || moves(&unit.act));
+            single.lock(locked.map(|(unit, _)| unit)).await?;
             one_by_one(&mut single, units, &plan, &mut answers, careful).await?;
         }
         let outcome = together.batch.write(session, node).await?;
