@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep_until};
 use windlass_core::{ClaimId, NodeId};
-use windlass_store::{Claim, Claimed, RunImage, StoreError};
+use windlass_store::{Claim, Claimed, Looked, RunImage, StoreError};
 
 use crate::{Error, metric, node::Node, take_up::take_up};
 
@@ -18,11 +18,16 @@ const TOGETHER: usize = 64;
 /// Claims ready runs for this node, never more than it has room for.
 ///
 /// Woken by a local start or park, by a notification, by a due timer, or by the safety-net poll, whichever
-/// comes first. Losing every notification costs latency, never a run.
+/// comes first. Losing every notification costs latency, never a run. After a claim that found nothing it only looks,
+/// which is cheap, until a look finds something or there is something for sure.
 pub(crate) struct Claimer {
     node: Arc<Node>,
     /// A claim whose answer was lost: it is asked again under the same id.
     unanswered: Option<ClaimId>,
+    /// Whether the last claim left nothing that this node could have, and nothing was added here.
+    is_quiet: bool,
+    /// When to ask for everything again that nobody tells of.
+    poll: Instant,
 }
 
 /// How soon to look again for what somebody else was just moving: whoever that was may be dead.
@@ -40,32 +45,27 @@ enum Drained {
 
 impl Claimer {
     pub(crate) fn new(node: Arc<Node>) -> Self {
-        Self { node, unanswered: None }
+        let poll = Instant::now() + node.options.poll;
+        Self { node, unanswered: None, is_quiet: false, poll }
     }
 
     pub(crate) async fn run(mut self) {
         let node = Arc::clone(&self.node);
-        let mut poll = Instant::now() + node.options.poll;
         loop {
-            let woken = node.claim.notified();
-            let now = Instant::now();
-            // Programs of two versions may run side by side, and the newer one block what the older one can continue.
-            let free_own = now >= poll;
-            if free_own {
-                poll = now + node.options.poll;
-            }
-            let next = match self.drain(free_own).await {
-                Ok(Drained::Empty) => poll.min(node.hub.clock.instant(node.next_due())),
-                Ok(Drained::Passed) => poll.min(Instant::now() + AGAIN),
+            let (woken, hinted) = (node.claim.notified(), node.look.notified());
+            let next = match self.drain().await {
+                Ok(Drained::Empty) => self.poll.min(node.hub.clock.instant(node.next_due())),
+                Ok(Drained::Passed) => self.poll.min(Instant::now() + AGAIN),
                 // Whatever is due has to wait for room, and whoever gives it back calls.
-                Ok(Drained::Full) => poll,
+                Ok(Drained::Full) => self.poll,
                 Err(error) => {
                     tracing::warn!(%error, "claiming failed; trying again");
-                    now + AGAIN
+                    Instant::now() + AGAIN
                 }
             };
             tokio::select! {
-                () = woken => {}
+                () = woken => self.is_quiet = false,
+                () = hinted => {}
                 () = sleep_until(next) => {}
                 () = node.stopping.cancelled() => return,
                 () = node.hub.closed.cancelled() => return,
@@ -74,7 +74,12 @@ impl Claimer {
     }
 
     /// Claims until there is no room or nothing left.
-    async fn drain(&mut self, free_own: bool) -> Result<Drained, Error> {
+    async fn drain(&mut self) -> Result<Drained, Error> {
+        // Programs of two versions may run side by side, and the newer one block what the older one can continue.
+        let mut free_own = Instant::now() >= self.poll;
+        if free_own {
+            self.poll = Instant::now() + self.node.options.poll;
+        }
         loop {
             let node = Arc::clone(&self.node);
             // Without a name there is no room either, until the next one calls.
@@ -85,7 +90,16 @@ impl Claimer {
             if room == 0 {
                 return Ok(Drained::Full);
             }
-            match self.claim(id, room, free_own).await {
+            if self.is_quiet && self.unanswered.is_none() {
+                let looked = self.look(id, room).await?;
+                if !looked.finds() {
+                    return Ok(Drained::Empty);
+                }
+                free_own = looked.own_blocked;
+            }
+            let claimed = self.claim(id, room, free_own).await;
+            self.is_quiet = matches!(claimed, Ok(Some(Drained::Empty)));
+            match claimed {
                 Ok(None) => {}
                 Ok(Some(drained)) => return Ok(drained),
                 Err(StoreError::Fenced) => {
@@ -95,6 +109,31 @@ impl Claimer {
                 }
                 Err(error) => return Err(error.into()),
             }
+        }
+    }
+
+    /// Looks whether there is anything to claim, blocked runs included.
+    async fn look(&mut self, id: NodeId, room: usize) -> Result<Looked, StoreError> {
+        let node = &self.node;
+        node.forget_due();
+        let looked = node.hub.store.look(self.request(id, ClaimId::new(), room, true)).await?;
+        node.hub.clock.follow(looked.now);
+        node.learn_due(looked.next_due);
+        self.poll = Instant::now() + node.options.poll;
+        Ok(looked)
+    }
+
+    fn request(&self, id: NodeId, claim: ClaimId, room: usize, free_own: bool) -> Claim {
+        let Node { options, registry, .. } = &*self.node;
+        let workflows = registry.iter().map(|(name, known)| (Arc::clone(name), known.definition));
+        Claim {
+            node: id,
+            claim,
+            room,
+            queues: options.queues.keys().map(|queue| (Arc::clone(queue), room)).collect(),
+            workflows: workflows.collect(),
+            bytes: BYTES,
+            free_own,
         }
     }
 
@@ -109,19 +148,7 @@ impl Claimer {
         let claim = self.unanswered.unwrap_or_else(ClaimId::new);
         self.unanswered = Some(claim);
         node.forget_due();
-        let request = Claim {
-            node: id,
-            claim,
-            room,
-            queues: node.options.queues.keys().map(|queue| (Arc::clone(queue), room)).collect(),
-            workflows: node
-                .registry
-                .iter()
-                .map(|(name, known)| (Arc::clone(name), known.definition))
-                .collect(),
-            bytes: BYTES,
-            free_own,
-        };
+        let request = self.request(id, claim, room, free_own);
         let Claimed { now, runs, next_due, more } = node.hub.store.claim(request).await?;
         self.unanswered = None;
         node.hub.clock.follow(now);

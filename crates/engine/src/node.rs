@@ -77,7 +77,10 @@ pub(crate) struct Node {
     boot: Instant,
     /// When it must stop acting unless a heartbeat is answered first, in microseconds after its boot.
     lease_end: AtomicI64,
+    /// Woken when there is something to claim.
     pub(crate) claim: Notify,
+    /// Woken when there may be something to claim.
+    pub(crate) look: Notify,
     /// Woken whenever a run is given up or an attempt ends for good.
     pub(crate) released: Notify,
     /// Set when nothing new may be claimed or started.
@@ -120,6 +123,7 @@ impl Node {
             boot: Instant::now(),
             lease_end: AtomicI64::new(0),
             claim: Notify::new(),
+            look: Notify::new(),
             released: Notify::new(),
             stopping: CancellationToken::new(),
             leaving: CancellationToken::new(),

@@ -17,6 +17,9 @@ use windlass_store::{Call, Memory, Verdict};
 
 use crate::{Cx, Engine, EngineBuilder};
 
+#[cfg(test)]
+mod tests;
+
 /// When a laboratory's time begins: a round instant, so that times in a failing test can be read.
 const BEGINNING: Time = Time(1_767_225_600_000_000);
 /// Nothing dies unseen in a laboratory, so its engines need few signs of life: two weeks are then a few

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use tokio::{sync::broadcast::error::RecvError, time::sleep};
+use tokio::{
+    sync::broadcast::error::{RecvError, TryRecvError},
+    time::sleep,
+};
 use windlass_store::Hint;
 
 use crate::{hub::Hub, node::Node};
@@ -10,7 +13,7 @@ use crate::{hub::Hub, node::Node};
 /// Turns hints from the store into wake-ups: for those who wait for a run, for the runs that this node
 /// holds, and for the claimer.
 ///
-/// Woken by the store's hints, and by the safety-net poll.
+/// Woken by the store's hints, and by the safety-net poll. The claimer and the outpost have polls of their own.
 pub(crate) struct Watcher {
     hub: Arc<Hub>,
     node: Option<Arc<Node>>,
@@ -25,6 +28,7 @@ impl Watcher {
         let hub = Arc::clone(&self.hub);
         let mut hints = hub.store.hints();
         loop {
+            let mut is_poll = false;
             tokio::select! {
                 hint = hints.recv() => match hint {
                     Ok(Hint::Changed) | Err(RecvError::Lagged(_)) => {}
@@ -32,15 +36,25 @@ impl Watcher {
                     Ok(Hint::Gone(_)) => continue,
                     Err(RecvError::Closed) => return,
                 },
-                () = sleep(hub.poll) => {}
+                () = sleep(hub.poll) => is_poll = true,
                 () = hub.closed.cancelled() => return,
             }
             // One look serves all hints that have come meanwhile.
-            while let Ok(Hint::Changed) | Err(tokio::sync::broadcast::error::TryRecvError::Lagged(_)) =
-                hints.try_recv()
-            {}
+            while let Ok(Hint::Changed) | Err(TryRecvError::Lagged(_)) = hints.try_recv() {
+                is_poll = false;
+            }
+            if !is_poll {
+                self.call();
+            }
             self.look().await;
         }
+    }
+
+    /// Has others look who take things from the store.
+    fn call(&self) {
+        let Some(node) = &self.node else { return };
+        node.look.notify_one();
+        node.guests.changed.notify_one();
     }
 
     async fn look(&self) {
@@ -48,9 +62,8 @@ impl Watcher {
         if let Err(error) = self.hub.look_for_ends().await {
             tracing::debug!(%error, "looking for ended runs failed; the next look makes up for it");
         }
-        let Some(node) = &self.node else { return };
-        node.claim.notify_one();
-        node.guests.changed.notify_one();
-        node.look_into_inboxes().await;
+        if let Some(node) = &self.node {
+            node.look_into_inboxes().await;
+        }
     }
 }

@@ -94,8 +94,9 @@ CREATE TABLE {s}.waiting (
     blocked_by bigint
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
-CREATE INDEX waiting_due  ON {s}.waiting (until) WHERE until IS NOT NULL;
-CREATE INDEX waiting_list ON {s}.waiting (workflow, state, run);
+CREATE INDEX waiting_due ON {s}.waiting (until) WHERE until IS NOT NULL;
+-- Of blocked runs alone: an index in which `run` comes last would be taken for one that finds runs.
+CREATE INDEX waiting_blocked ON {s}.waiting (workflow) WHERE state = 4;
 
 -- Where to look for the runs of a node: those that it got in one transaction. Which of them it still holds is what
 -- `run` says; a row is deleted when none is left.

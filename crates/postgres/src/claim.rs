@@ -5,11 +5,11 @@ mod statements;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use statements::{ALONE, DUE, FREE_OWN, MINE, MORE, NEXT_DUE, TAKE, UNBLOCK};
+use statements::{ALONE, DUE, FREE_OWN, LOOK, MINE, MORE, NEXT_DUE, TAKE, UNBLOCK};
 use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 use windlass_core::{NodeId, Time};
-use windlass_store::{Claim, Claimed, DefinitionId, RunImage};
+use windlass_store::{Claim, Claimed, DefinitionId, Looked, RunImage};
 
 use crate::{
     column,
@@ -27,6 +27,16 @@ pub(crate) struct Taken {
     pub(crate) claimed: Claimed,
     /// The row of `holding` that each of the runs came with.
     pub(crate) rows: Vec<i64>,
+}
+
+/// Looks for what a claim would find.
+pub(crate) async fn look(session: &Session, request: &Claim) -> Result<Looked, Fault> {
+    let (queues, (workflows, versions)) = (open_queues(request), columns(&request.workflows));
+    let row = session.one(LOOK, &[&queues, &workflows, &versions]).await?;
+    let now = column::time(&row, 0)?;
+    let next_due = row.try_get::<_, Option<i64>>(1)?.map(Time);
+    let is_due = next_due.is_some_and(|due| due <= now);
+    Ok(Looked { now, next_due, work: is_due || row.try_get(2)?, own_blocked: row.try_get(3)? })
 }
 
 /// Makes due runs ready, and takes what a node has room for.
@@ -133,8 +143,7 @@ async fn is_more(session: &Session, ahead: &Bounds, request: &Claim) -> Result<b
     if request.room == 0 {
         return Ok(false);
     }
-    let open = request.queues.iter().filter(|(_, room)| *room > 0);
-    let queues: Vec<&str> = open.map(|(queue, _)| &**queue).collect();
+    let queues = open_queues(request);
     let (workflows, _) = columns(&request.workflows);
     let [queue, workflow, priority, run] = ahead.columns();
     let row = session.one(MORE, &[&queues, &workflows, queue, workflow, priority, run]).await?;
@@ -152,6 +161,11 @@ pub(crate) async fn unblock(
         .transact(Some(node), async |_| session.execute(UNBLOCK, &[&workflows, &versions]).await)
         .await?;
     Ok(usize::try_from(freed).unwrap_or(usize::MAX))
+}
+
+/// The queues that there is room in.
+fn open_queues(request: &Claim) -> Vec<&str> {
+    request.queues.iter().filter(|(_, room)| *room > 0).map(|(queue, _)| &**queue).collect()
 }
 
 fn columns(workflows: &[(Arc<str>, DefinitionId)]) -> (Vec<&str>, Vec<i64>) {

@@ -2,8 +2,8 @@
 
 use tokio_postgres::Row;
 use uuid::Uuid;
-use windlass_core::NodeId;
-use windlass_store::{Death, Heartbeat, InboxRow, Joined, NewNode, NodeRow, Swept, host_name};
+use windlass_core::{ClaimId, NodeId, RunId};
+use windlass_store::{Death, Heartbeat, InboxRow, Joined, NewNode, NodeRow, StoreError, Swept, host_name};
 
 use crate::{column, error::Fault, image, session::Session, spread};
 
@@ -13,9 +13,30 @@ const ADD: &str = "\
     INSERT INTO {s}.node (id, name, pid, host, version, queues, started_at, heartbeat_at, stale_after) \
     VALUES ($1, $2, $3, $4, $5, $6, {s}.clock(), {s}.clock(), $7)";
 const RENEW: &str = "UPDATE {s}.node SET heartbeat_at = {s}.clock() WHERE id = $1";
-const BEAT: &str = "UPDATE {s}.node SET heartbeat_at = {s}.clock(), running = $2 WHERE id = $1";
+/// All of a heartbeat: the node's own row, with what it holds and whether something lies in the inboxes of that, and the
+/// rows of the others. The fence is in it: whoever condemns the node writes to the same row, so one of the two waits for the
+/// other, and then sees what that did. All that a node holds is a stranger to it, as far as the tables know.
+const BEAT: &str = "\
+    WITH beat AS (\
+        UPDATE {s}.node SET heartbeat_at = {s}.clock(), running = $2 WHERE id = $1 AND NOT dead RETURNING *) \
+    SELECT b.id, b.name, b.pid, b.host, b.version, b.queues, b.started_at, b.heartbeat_at, b.stale_after, b.dead, \
+           b.running, held.runs, held.claims, coalesce(held.has_mail, false) \
+    FROM beat AS b CROSS JOIN (\
+        SELECT array_agg(r.id) AS runs, array_agg(r.claim) AS claims, \
+               bool_or(EXISTS (SELECT FROM {s}.inbox AS i WHERE i.run = r.id OFFSET 0)) AS has_mail \
+        FROM {s}.holding AS h CROSS JOIN LATERAL unnest(h.runs) AS u (run) \
+        CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
+        WHERE h.node = $1 AND r.node = $1 AND NOT EXISTS (\
+            SELECT FROM {s}.ended AS e WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0)\
+        ) AS held \
+    UNION ALL \
+    SELECT id, name, pid, host, version, queues, started_at, heartbeat_at, stale_after, dead, running, NULL, NULL, false \
+    FROM {s}.node WHERE id <> $1 ORDER BY 1";
 const NAMESAKES: &str = "SELECT id FROM {s}.node WHERE name = $1 AND NOT dead ORDER BY id";
 const CONDEMN: &str = "UPDATE {s}.node SET dead = true WHERE id = $1 AND NOT dead";
+/// The same if it is stale even now: a heartbeat waits for nobody but whoever writes to its row.
+const CONDEMN_STALE: &str = "\
+    UPDATE {s}.node SET dead = true WHERE id = $1 AND NOT dead AND {s}.clock() - heartbeat_at > stale_after";
 const JUDGE: &str = "SELECT dead, {s}.clock() - heartbeat_at > stale_after FROM {s}.node WHERE id = $1";
 const REMOVE: &str = "DELETE FROM {s}.node WHERE id = $1";
 const FORGET: &str = "DELETE FROM {s}.holding WHERE node = $1";
@@ -24,17 +45,13 @@ const ALL: &str = "\
     FROM {s}.node ORDER BY id";
 /// Inboxes are short: what lies in them is looked at, and not the runs that are held.
 const INBOX: &str = "\
-    SELECT i.seq, i.run, i.topic, i.body, i.at FROM {s}.inbox AS i \
-    CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = i.run OFFSET 0) AS r \
+    SELECT i.seq, i.run, i.topic, i.body, i.at \
+    FROM (SELECT DISTINCT unnest(h.runs) AS run FROM {s}.holding AS h WHERE h.node = $1) AS u \
+    CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
+    CROSS JOIN LATERAL (SELECT * FROM {s}.inbox WHERE run = u.run OFFSET 0) AS i \
     WHERE r.node = $1 AND NOT EXISTS (\
         SELECT FROM {s}.ended AS e WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
     ORDER BY i.seq";
-/// All that a node holds.
-const HOLDS: &str = "\
-    SELECT r.id, r.claim FROM {s}.holding AS h CROSS JOIN LATERAL unnest(h.runs) AS u (run) \
-    CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
-    WHERE h.node = $1 AND r.node = $1 AND NOT EXISTS (\
-        SELECT FROM {s}.ended AS e WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0)";
 /// Runs that some nodes have, locked in the order of ids over all of them.
 const RELEASE: &str = "\
     WITH mine AS MATERIALIZED (\
@@ -99,20 +116,23 @@ pub(crate) async fn join(session: &Session, new: &NewNode) -> Result<Joined, Fau
     session.transact(None, add).await
 }
 
-/// Says that a node lives, and looks around. All that it holds is a stranger to it, as far as the tables know.
+/// Says that a node lives, and looks around.
 pub(crate) async fn heartbeat(session: &Session, node: NodeId, running: u32) -> Result<Heartbeat, Fault> {
-    let beat = async |now| {
-        let id = column::node(node);
-        session.execute(BEAT, &[&id, &i64::from(running)]).await?;
-        let inbox = inbox(session, node).await?;
-        let mut others = all(session).await?;
-        others.retain(|row| row.id != node);
-        let holds = session.query(HOLDS, &[&id]).await?;
-        let holds = holds.iter().map(|row| Ok((column::run_id(row, 0)?, column::claim_id(row, 1)?)));
-        let strangers = holds.collect::<Result<_, Fault>>()?;
-        Ok(Heartbeat { now, others, gone: Vec::new(), inbox, strangers })
-    };
-    session.transact(Some(node), beat).await
+    let id = column::node(node);
+    let rows = session.alone(node, BEAT, &[&id, &i64::from(running)]).await?;
+    let (own, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.get::<_, Uuid>(0) == id);
+    let own = own.first().ok_or(StoreError::Fenced)?;
+    let (runs, claims): (Option<Vec<Uuid>>, Option<Vec<i64>>) = (own.try_get(11)?, own.try_get(12)?);
+    let holds = runs.into_iter().flatten().zip(claims.into_iter().flatten());
+    let holds =
+        holds.map(|(run, claim)| (RunId::from_bytes(run.into_bytes()), ClaimId(claim.cast_unsigned())));
+    Ok(Heartbeat {
+        now: column::time(own, 7)?,
+        others: others.into_iter().map(node_row).collect::<Result<_, _>>()?,
+        gone: Vec::new(),
+        inbox: if own.try_get(13)? { inbox(session, node).await? } else { Vec::new() },
+        strangers: holds.collect(),
+    })
 }
 
 /// Removes a node. What it still holds becomes ready.
@@ -148,8 +168,7 @@ pub(crate) async fn declare_dead(
         if let Some(dead) = is_settled(session, condemned, why).await? {
             return Ok(dead);
         }
-        session.execute(CONDEMN, &[&column::node(condemned)]).await?;
-        Ok(true)
+        Ok(session.execute(CONDEMN_STALE, &[&column::node(condemned)]).await? > 0)
     };
     session.transact(Some(judge), declare).await
 }

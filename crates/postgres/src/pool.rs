@@ -31,6 +31,10 @@ const PLANS: &str = "\
 /// A process that is frozen in a transaction holds its fence no longer than this, and nobody waits for ever for a lock.
 const LIMITS: &str = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '10s'";
 
+/// A statement that is a transaction by itself sees what others commit while it waits for them, whatever the database's
+/// default is.
+const ISOLATION: &str = "SET default_transaction_isolation = 'read committed'";
+
 /// After how long a full server is asked for another connection, while there are others of ours.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -57,7 +61,7 @@ pub(crate) struct Lent {
 
 impl Pool {
     pub(crate) fn new(location: &Location) -> Arc<Self> {
-        Self::of(location, location.connections, &[PLANS, LIMITS])
+        Self::of(location, location.connections, &[PLANS, LIMITS, ISOLATION])
     }
 
     /// Connections for the transactions of tasks, whose statements are planned as those of any application.

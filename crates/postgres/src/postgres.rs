@@ -12,8 +12,8 @@ use uuid::Uuid;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
     Along, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Fate, Heartbeat, Hint, InboxRow,
-    Joined, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store,
-    StoreError, Swept, Unit, Written,
+    Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow,
+    Store, StoreError, Swept, Unit, Written,
 };
 
 use crate::{
@@ -349,6 +349,10 @@ impl Store for Postgres {
             }
             Ok(taken.claimed)
         })
+    }
+
+    fn look(&self, request: Claim) -> Answer<'_, Looked> {
+        self.ask(async move |_, session| claim::look(&session, &request).await)
     }
 
     fn claim_tasks(&self, request: SpreadClaim) -> Answer<'_, SpreadClaimed> {

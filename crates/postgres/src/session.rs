@@ -148,6 +148,20 @@ impl Session {
         }
     }
 
+    /// Sends a statement that is a transaction by itself, and names the node that acts in it. On a connection that others
+    /// use too, what each transaction has to set for itself needs one around it, and that is fenced as any other.
+    pub(crate) async fn alone(
+        &self,
+        node: NodeId,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, Fault> {
+        match self.way {
+            Way::Own => self.query(sql, params).await,
+            Way::Shared => self.transact(Some(node), async |_| self.query(sql, params).await).await,
+        }
+    }
+
     /// Reads several things as they are at one instant.
     pub(crate) async fn look<T>(&self, work: impl AsyncFnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
         self.client.batch_execute(&self.begin_reading).await?;

@@ -87,6 +87,17 @@ const TAKE: &str = "\
     UPDATE {s}.spread AS s SET node = $1, claim = $2 \
     FROM unnest($3::uuid[], $4::text[], $5::int[]) AS u (run, step, attempt) \
     WHERE s.run = u.run AND s.step = u.step AND s.attempt = u.attempt";
+/// Whether a claim could find anything, or has found it before. A node that was declared dead is refused.
+const LOOK: &str = "\
+    SELECT CASE WHEN EXISTS (SELECT FROM {s}.node WHERE id = $1 AND NOT dead) THEN {s}.clock() ELSE {s}.fence($1) END, \
+        EXISTS (SELECT FROM {s}.spread WHERE node = $1 AND claim = $2) \
+        OR EXISTS (\
+            SELECT FROM unnest($3::text[]) AS q (queue) \
+            CROSS JOIN unnest($4::text[], $5::bigint[]) AS v (workflow, version) \
+            CROSS JOIN LATERAL (\
+                SELECT FROM {s}.spread AS s \
+                WHERE s.node IS NULL AND s.queue = q.queue AND s.workflow = v.workflow AND s.definition = v.version \
+                LIMIT 1) AS head)";
 const MORE: &str = "\
     SELECT EXISTS (\
         SELECT FROM unnest($1::text[], $2::bigint[]) AS q (queue, room) \
@@ -142,9 +153,15 @@ pub(crate) async fn lock(session: &Session, units: &[&Unit]) -> Result<(), Fault
     Ok(())
 }
 
-/// Takes attempts that nobody holds.
+/// Takes attempts that nobody holds. Mostly there are none, and then one look is enough: it sees what is free also while
+/// somebody else is taking it.
 pub(crate) async fn claim(session: &Session, request: &SpreadClaim) -> Result<SpreadClaimed, Fault> {
     let (node, claim) = (column::node(request.node), column::claim(request.claim));
+    let (queues, _, workflows, versions) = lines(request);
+    let looked = session.one(LOOK, &[&node, &claim, &queues, &workflows, &versions]).await?;
+    if !looked.try_get::<_, bool>(1)? {
+        return Ok(SpreadClaimed { now: column::time(&looked, 0)?, tasks: Vec::new(), more: false });
+    }
     let take = async |now| {
         session.execute(ALONE, &[&session.lock_of(&request.claim.0.to_be_bytes())]).await?;
         let holder = Some((request.node, request.claim));

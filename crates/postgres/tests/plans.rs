@@ -124,6 +124,7 @@ impl World {
         self.commit(mine.clone().map(|number| (number, Act::Release { claim: request.claim }))).await;
         note("releases", began);
         let request = Claim { claim: ClaimId(claim), ..request };
+        note("look", timed(store.look(request.clone())).await);
         note("claim", timed(store.claim(request.clone())).await);
         note("claim again", timed(store.claim(request)).await);
         let began = Instant::now();

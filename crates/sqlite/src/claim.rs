@@ -7,8 +7,9 @@ use std::{
 };
 
 use rusqlite::{Connection, params};
-use windlass_core::{NodeId, RunId};
-use windlass_store::{Claim, Claimed, DefinitionId, Place, RunImage};
+use serde_json::Value;
+use windlass_core::{NodeId, RunId, RunState, Time};
+use windlass_store::{Claim, Claimed, DefinitionId, Looked, Place, RunImage};
 
 use crate::{
     book::Book,
@@ -32,6 +33,37 @@ use crate::{
 /// How many due runs one claim makes ready: enough to drain thousands at once, and no more than a few
 /// hundredths of a second of writing.
 const DUE_AT_ONCE: usize = 10_000;
+
+/// Whatever a claim could find, in one statement, because it is asked again and again while there is nothing. It is given
+/// the queues, and the workflows with their versions.
+const LOOK: &str = "\
+    SELECT (SELECT until FROM waiting WHERE until IS NOT NULL ORDER BY until LIMIT 1), \
+        EXISTS (SELECT 1 FROM json_each(?1) AS q CROSS JOIN json_each(?2) AS v \
+            CROSS JOIN ready AS r ON r.queue = q.value AND r.workflow = v.value ->> 0), \
+        EXISTS (SELECT 1 FROM json_each(?2) AS v \
+            CROSS JOIN waiting AS w ON w.workflow = v.value ->> 0 AND w.state = ?3 \
+            WHERE w.definition = v.value ->> 1 AND w.blocked_by IS NOT v.value ->> 1)";
+
+#[cfg(test)]
+pub(crate) const STATEMENTS: &[&str] = &[LOOK];
+
+/// Looks for what a claim would find.
+pub(crate) fn look(book: &mut Book, now: Time, request: &Claim) -> rusqlite::Result<Looked> {
+    let Book { conn, names } = book;
+    let (mut queues, mut versions) = (Vec::new(), Vec::new());
+    for (queue, _) in request.queues.iter().filter(|(_, room)| *room > 0) {
+        queues.extend(names.find(conn, queue)?);
+    }
+    for (workflow, version) in &request.workflows {
+        versions.extend(names.find(conn, workflow)?.map(|workflow| vec![workflow, version.0]));
+    }
+    let (queues, versions) = (Value::from(queues).to_string(), Value::from(versions).to_string());
+    conn.prepare_cached(LOOK)?.query_row(params![queues, versions, RunState::Blocked as u8], |row| {
+        let next_due = row.get::<_, Option<i64>>(0)?.map(Time);
+        let is_due = next_due.is_some_and(|due| due <= now);
+        Ok(Looked { now, next_due, work: is_due || row.get(1)?, own_blocked: row.get(2)? })
+    })
+}
 
 /// Makes due runs ready, and takes ready runs for a node.
 pub(crate) fn claim(desk: &mut Desk, request: &Claim) -> Result<Claimed, Fault> {

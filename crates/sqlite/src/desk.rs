@@ -47,6 +47,14 @@ const QUICK: Duration = Duration::from_micros(500);
 /// More pages than a transaction on the thread of a caller adds to the log.
 const FEW_PAGES: i32 = 128;
 
+/// What is done together.
+#[derive(Clone, Copy)]
+enum Scope {
+    Transaction,
+    /// One statement is a transaction by itself: an idle process need not say so.
+    Statement,
+}
+
 /// Owns the connection that writes, and does whole transactions on it.
 ///
 /// Its thread takes whatever requests are waiting, does them one after the other in one transaction, and answers them
@@ -152,7 +160,7 @@ impl Desk {
             Ok(())
         };
         // Whoever asked has nothing to do with a panic. If it comes again on the store's own thread, it ends that.
-        let written = catch_unwind(AssertUnwindSafe(|| self.write(&mut work)));
+        let written = catch_unwind(AssertUnwindSafe(|| self.write(Scope::Transaction, &mut work)));
         let waits_again = self.book.conn.busy_timeout(BUSY);
         drop(turn);
         match written {
@@ -179,7 +187,10 @@ impl Desk {
     }
 
     fn serve(&mut self, mut jobs: Vec<Box<dyn Job<Self>>>) {
-        let fate = self.transact(|desk| jobs.iter_mut().try_for_each(|job| job.attempt(desk)));
+        let fate = match &mut jobs[..] {
+            [job] if job.has_shortcut() => self.do_shortly(job),
+            jobs => self.do_together(jobs),
+        };
         if fate.is_err() && jobs.len() > 1 {
             for job in jobs {
                 self.serve(vec![job]);
@@ -191,20 +202,31 @@ impl Desk {
         }
     }
 
+    fn do_together(&mut self, jobs: &mut [Box<dyn Job<Self>>]) -> Result<(), StoreError> {
+        self.transact(Scope::Transaction, |desk| jobs.iter_mut().try_for_each(|job| job.attempt(desk)))
+    }
+
+    fn do_shortly(&mut self, job: &mut Box<dyn Job<Self>>) -> Result<(), StoreError> {
+        let mut is_done = false;
+        self.transact(Scope::Statement, |desk| job.take_shortcut(desk).map(|done| is_done = done))?;
+        if is_done { Ok(()) } else { self.do_together(std::slice::from_mut(job)) }
+    }
+
     /// Does something in a transaction; leaves nothing of it when it cannot be done.
     fn transact(
         &mut self,
+        scope: Scope,
         mut work: impl FnMut(&mut Self) -> rusqlite::Result<()>,
     ) -> Result<(), StoreError> {
         let locks = self.locks.clone();
         let turn = locks.as_ref().map(|locks| locks.turnstile.pass()).transpose();
         let turn = turn.map_err(|error| self.unavailable("the turn to write could not be taken", &error))?;
-        let mut done = self.write(&mut work);
+        let mut done = self.write(scope, &mut work);
         if done.as_ref().is_err_and(is_repeat) {
             // It is rare that a start is sent again, so the others need not pay for it.
             self.forget();
             self.starts = Starts::OneByOne;
-            done = self.write(&mut work);
+            done = self.write(scope, &mut work);
             self.starts = Starts::Together;
         }
         drop(turn);
@@ -220,9 +242,16 @@ impl Desk {
         }
     }
 
-    fn write(&mut self, work: &mut impl FnMut(&mut Self) -> rusqlite::Result<()>) -> rusqlite::Result<()> {
+    fn write(
+        &mut self,
+        scope: Scope,
+        work: &mut impl FnMut(&mut Self) -> rusqlite::Result<()>,
+    ) -> rusqlite::Result<()> {
         let began = Instant::now();
-        let written = catch_unwind(AssertUnwindSafe(|| self.write_all(work)));
+        let written = catch_unwind(AssertUnwindSafe(|| match scope {
+            Scope::Transaction => self.write_all(work),
+            Scope::Statement => self.write_one(work),
+        }));
         let pace = (self.pace * 3 + began.elapsed()) / 4;
         let done = written.unwrap_or_else(|panic| {
             // An open transaction would keep everybody else from writing for as long as the store is there.
@@ -247,6 +276,19 @@ impl Desk {
         self.commits += 1;
         self.tell(CommitMoment::Before(self.commits));
         self.book.conn.prepare_cached("COMMIT")?.execute([])?;
+        self.tell(CommitMoment::After(self.commits));
+        Ok(())
+    }
+
+    /// There is no right to write before the statement, so whoever writes next makes room in the log.
+    fn write_one(
+        &mut self,
+        work: &mut impl FnMut(&mut Self) -> rusqlite::Result<()>,
+    ) -> rusqlite::Result<()> {
+        self.look_for_others()?;
+        self.commits += 1;
+        self.tell(CommitMoment::Before(self.commits));
+        work(self)?;
         self.tell(CommitMoment::After(self.commits));
         Ok(())
     }

@@ -13,34 +13,51 @@ pub(crate) trait Job<D>: Send {
     /// Does the work and keeps the result. An error is a failed statement: the transaction must be rolled back.
     fn attempt(&mut self, desk: &mut D) -> Result<(), rusqlite::Error>;
 
+    /// Whether there is a shorter way, without a transaction.
+    fn has_shortcut(&self) -> bool;
+
+    /// Does the work in that way. Answers whether that was possible; otherwise nothing was done.
+    fn take_shortcut(&mut self, desk: &mut D) -> Result<bool, rusqlite::Error>;
+
     /// Answers with the result, or with what became of the transaction.
     fn answer(self: Box<Self>, fate: Result<(), StoreError>);
 }
 
-struct Ask<T, F> {
+/// Work on its way, and the place where its answer will arrive.
+pub(crate) type Asked<D, T> = (Box<dyn Job<D>>, oneshot::Receiver<Result<T, StoreError>>);
+
+struct Ask<T, F, S> {
     work: F,
+    shortcut: Option<S>,
     result: Option<Result<T, StoreError>>,
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
 
-impl<D, T, F> Job<D> for Ask<T, F>
+impl<D, T, F, S> Job<D> for Ask<T, F, S>
 where
     T: Send,
     F: FnMut(&mut D) -> Result<T, Fault> + Send,
+    S: FnMut(&mut D) -> Result<Option<T>, Fault> + Send,
 {
     fn attempt(&mut self, desk: &mut D) -> Result<(), rusqlite::Error> {
-        self.result = Some(match (self.work)(desk) {
-            Ok(value) => Ok(value),
-            Err(Fault::Refused(error)) => Err(error),
-            Err(Fault::Sql(error)) => return Err(error),
-        });
+        self.result = kept((self.work)(desk).map(Some))?;
         Ok(())
     }
 
+    fn has_shortcut(&self) -> bool {
+        self.shortcut.is_some()
+    }
+
+    fn take_shortcut(&mut self, desk: &mut D) -> Result<bool, rusqlite::Error> {
+        let Some(shortcut) = &mut self.shortcut else { return Ok(false) };
+        self.result = kept(shortcut(desk))?;
+        Ok(self.result.is_some())
+    }
+
     fn answer(self: Box<Self>, fate: Result<(), StoreError>) {
-        let Self { work, result, reply } = *self;
+        let Self { work, shortcut, result, reply } = *self;
         // Whoever asked may want back what the work shares with it.
-        drop(work);
+        drop((work, shortcut));
         let result = match (fate, result) {
             (Ok(()), Some(result)) => result,
             (Ok(()), None) => Err(StoreError::Closed),
@@ -51,12 +68,41 @@ where
     }
 }
 
-/// Wraps work so that it can travel, with the place where its answer will arrive.
-pub(crate) fn ask<D, T, F>(work: F) -> (Box<dyn Job<D>>, oneshot::Receiver<Result<T, StoreError>>)
+/// A result that is an answer, if there is one yet.
+fn kept<T>(done: Result<Option<T>, Fault>) -> Result<Option<Result<T, StoreError>>, rusqlite::Error> {
+    match done {
+        Ok(value) => Ok(value.map(Ok)),
+        Err(Fault::Refused(error)) => Ok(Some(Err(error))),
+        Err(Fault::Sql(error)) => Err(error),
+    }
+}
+
+/// Wraps work so that it can travel.
+pub(crate) fn ask<D: 'static, T, F>(work: F) -> Asked<D, T>
 where
     T: Send + 'static,
     F: FnMut(&mut D) -> Result<T, Fault> + Send + 'static,
 {
+    wrap(work, None::<fn(&mut D) -> Result<Option<T>, Fault>>)
+}
+
+/// The same for work that can mostly be done in a shorter way: by one statement, which is a transaction by itself. The
+/// shortcut answers `None`, and has done nothing, when it cannot.
+pub(crate) fn ask_shortly<D, T, F, S>(shortcut: S, work: F) -> Asked<D, T>
+where
+    T: Send + 'static,
+    F: FnMut(&mut D) -> Result<T, Fault> + Send + 'static,
+    S: FnMut(&mut D) -> Result<Option<T>, Fault> + Send + 'static,
+{
+    wrap(work, Some(shortcut))
+}
+
+fn wrap<D, T, F, S>(work: F, shortcut: Option<S>) -> Asked<D, T>
+where
+    T: Send + 'static,
+    F: FnMut(&mut D) -> Result<T, Fault> + Send + 'static,
+    S: FnMut(&mut D) -> Result<Option<T>, Fault> + Send + 'static,
+{
     let (reply, answer) = oneshot::channel();
-    (Box::new(Ask { work, result: None, reply }), answer)
+    (Box::new(Ask { work, shortcut, result: None, reply }), answer)
 }

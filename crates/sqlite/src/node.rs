@@ -1,11 +1,14 @@
 //! Processes that run an engine: joining, living, dying.
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use windlass_core::{NodeId, Time};
 use windlass_store::{Death, Heartbeat, Joined, NewNode, NodeRow, StoreError, Swept, host_name};
 
 use crate::{
-    column, desk::Desk, error::Fault, held::Mirror, holding, inbox, ready::ReadyRow, sheet::Sheet, spread,
+    book::Book, column, desk::Desk, error::Fault, held::Mirror, holding, inbox, ready::ReadyRow,
+    sheet::Sheet, spread,
 };
 
 const FENCE: &str = "SELECT no, dead, handle FROM node WHERE id = ?1";
@@ -15,6 +18,10 @@ const ADD: &str = "\
     VALUES (:id, :name, :pid, :host, :version, :queues, :now, :now, :stale_after, :handle) RETURNING no";
 const RENEW: &str = "UPDATE node SET heartbeat_at = ?2 WHERE no = ?1";
 const BEAT: &str = "UPDATE node SET heartbeat_at = ?2, running = ?3 WHERE no = ?1";
+/// The same with the fence in it, for a node that acts through this handle. Answers whether there is anything to be read.
+const BEAT_ALONE: &str = "\
+    UPDATE node SET heartbeat_at = ?2, running = ?3 WHERE id = ?1 AND dead = 0 AND handle = ?4 \
+    RETURNING EXISTS (SELECT 1 FROM inbox), EXISTS (SELECT 1 FROM node AS n WHERE n.id <> ?1)";
 const REMOVE: &str = "DELETE FROM node WHERE no = ?1";
 const DEPOSE: &str = "UPDATE node SET dead = 1 WHERE name = ?1 AND dead = 0 RETURNING id";
 const CONDEMN: &str = "UPDATE node SET dead = 1 WHERE id = ?1";
@@ -61,15 +68,6 @@ pub(crate) fn check(desk: &mut Desk, node: NodeId) -> Result<i64, Fault> {
     Ok(no)
 }
 
-/// The number of a node that was not declared dead.
-pub(crate) fn living(conn: &Connection, node: NodeId) -> rusqlite::Result<Option<i64>> {
-    let found: Option<(i64, bool)> = conn
-        .prepare_cached(FENCE)?
-        .query_row([node.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    Ok(found.and_then(|(no, dead)| (!dead).then_some(no)))
-}
-
 /// Adds a node.
 pub(crate) fn join(desk: &mut Desk, new: &NewNode) -> Result<Joined, Fault> {
     let now = desk.clock.now();
@@ -80,7 +78,11 @@ pub(crate) fn join(desk: &mut Desk, new: &NewNode) -> Result<Joined, Fault> {
     }
     // The lock comes first: a row without a lock would look like a process that is gone.
     desk.hold(new.id)?;
-    let conn = &desk.book.conn;
+    let Book { conn, names } = &mut desk.book;
+    // A name without a number would have to be looked for with every look for work.
+    for queue in &new.queues {
+        names.number(conn, &Arc::from(queue.as_str()))?;
+    }
     let mut fenced: Vec<NodeId> = match &new.name {
         None => Vec::new(),
         Some(name) => conn
@@ -113,16 +115,55 @@ pub(crate) fn join(desk: &mut Desk, new: &NewNode) -> Result<Joined, Fault> {
 /// Says that a node lives, and looks around.
 pub(crate) fn heartbeat(desk: &mut Desk, node: NodeId, running: u32) -> Result<Heartbeat, Fault> {
     let no = check(desk, node)?;
-    let now = desk.clock.now();
+    let (now, left) = (desk.clock.now(), left(desk));
+    desk.book.conn.prepare_cached(BEAT)?.execute(params![no, now.0, running])?;
+    Ok(look_around(desk, node, now, left, Around { mail: true, others: true })?)
+}
+
+/// The same with one statement that writes, and others only when there is something to be read. `None` when the fence
+/// has to be asked why that does not work; nothing was done then.
+pub(crate) fn beat_alone(desk: &mut Desk, node: NodeId, running: u32) -> Result<Option<Heartbeat>, Fault> {
+    let (now, left) = (desk.clock.now(), left(desk));
+    let around = {
+        let mut beat = desk.book.conn.prepare_cached(BEAT_ALONE)?;
+        let mut rows = beat.query(params![node.as_bytes(), now.0, running, desk.handle])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let around = Around { mail: row.get(0)?, others: row.get(1)? };
+        // It is committed, or has failed to be, when it has nothing more to say.
+        rows.next()?;
+        around
+    };
+    desk.nodes.insert(node);
+    Ok(Some(look_around(desk, node, now, left, around)?))
+}
+
+/// What there may be around a node.
+struct Around {
+    mail: bool,
+    others: bool,
+}
+
+/// The locks of processes that are gone. Whoever asks looks for their nodes only then: one that joined and died in
+/// between would be taken for one that nobody knows.
+fn left(desk: &Desk) -> Vec<NodeId> {
+    desk.locks.as_ref().and_then(|locks| locks.gone().ok()).unwrap_or_default()
+}
+
+fn look_around(
+    desk: &mut Desk,
+    node: NodeId,
+    now: Time,
+    left: Vec<NodeId>,
+    around: Around,
+) -> rusqlite::Result<Heartbeat> {
     let conn = &desk.book.conn;
-    conn.prepare_cached(BEAT)?.execute(params![no, now.0, running])?;
-    let inbox = inbox::of_node(conn, node)?;
-    let mut others = all(conn)?;
+    let inbox = if around.mail { inbox::of_node(conn, node)? } else { Vec::new() };
+    let mut others = if around.others { all(conn)? } else { Vec::new() };
+    others.retain(|row| row.id != node);
     // A process that died before its node was known, or just after the node had left, leaves a lock for which
     // nobody asks, and of which the watchers would tell for ever.
-    let left = desk.locks.as_ref().and_then(|locks| locks.gone().ok()).unwrap_or_default();
-    desk.let_go.extend(left.into_iter().filter(|left| others.iter().all(|row| row.id != *left)));
-    others.retain(|row| row.id != node);
+    let is_unknown = |left: &NodeId| *left != node && others.iter().all(|row| row.id != *left);
+    desk.let_go.extend(left.into_iter().filter(is_unknown));
     let gone = others.iter().filter(|row| !row.dead && desk.is_gone(row.id)).map(|row| row.id).collect();
     // No answer is lost between two threads of one process.
     Ok(Heartbeat { now, others, gone, inbox, strangers: Vec::new() })

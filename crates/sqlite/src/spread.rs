@@ -38,7 +38,8 @@ const ANY: &str = "SELECT EXISTS (SELECT 1 FROM spread)";
 /// Nothing is claimed where nothing is free, and nothing is claimed again where nothing is held.
 const ANY_FOR: &str = "\
     SELECT EXISTS (SELECT 1 FROM spread WHERE node IS NULL) \
-        OR EXISTS (SELECT 1 FROM spread WHERE node = ?1 AND claim = ?2)";
+        OR EXISTS (SELECT 1 FROM spread AS s WHERE s.node = n.no AND s.claim = ?2) \
+    FROM node AS n WHERE n.id = ?1 AND n.dead = 0";
 const OF_RUN: &str = "\
     SELECT run, step, attempt, generation, workflow, definition, queue, priority, at, deaths, node, claim \
     FROM spread WHERE run = ?1 ORDER BY step, attempt";
@@ -101,9 +102,10 @@ pub(crate) fn free(
 
 /// Whether a claim could find anything, asked without the right to write. A node that was declared dead is refused.
 pub(crate) fn is_any_for(book: &Book, request: &SpreadClaim) -> Result<bool, Fault> {
-    let no = node::living(&book.conn, request.node)?.ok_or(Fault::Refused(StoreError::Fenced))?;
     let mut ask = book.conn.prepare_cached(ANY_FOR)?;
-    Ok(ask.query_row(params![no, column::claim(request.claim)], |row| row.get(0))?)
+    let asked = params![request.node.as_bytes(), column::claim(request.claim)];
+    let is_any = ask.query_row(asked, |row| row.get(0)).optional()?;
+    is_any.ok_or(Fault::Refused(StoreError::Fenced))
 }
 
 /// Takes attempts that nobody holds.

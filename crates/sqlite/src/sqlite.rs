@@ -16,8 +16,8 @@ use tokio::sync::{broadcast, oneshot};
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
     Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint, InboxRow, Joined,
-    NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, StepRow, Store,
-    StoreError, Swept, Unit, Written,
+    Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, StepRow,
+    Store, StoreError, Swept, Unit, Written,
 };
 
 use crate::{
@@ -206,11 +206,7 @@ impl Sqlite {
         &self,
         work: impl FnMut(&mut Desk) -> Result<T, Fault> + Send + 'static,
     ) -> Answer<'static, T> {
-        let (job, answer) = job::ask(work);
-        let sent = self.threads.read().as_ref().is_some_and(|threads| threads.requests.send(job).is_ok());
-        Box::pin(async move {
-            if sent { answer.await.unwrap_or(Err(StoreError::Closed)) } else { readers::closed() }
-        })
+        send(self.threads.read().as_ref().map(|threads| &threads.requests), job::ask(work))
     }
 
     /// Has a reader look something up.
@@ -218,14 +214,40 @@ impl Sqlite {
         &self,
         mut work: impl FnMut(&mut Book) -> Result<T, Fault> + Send + 'static,
     ) -> Answer<'static, T> {
-        let readers = self.threads.read().as_ref().and_then(|threads| threads.readers.clone());
-        let Some(readers) = readers else { return self.write(move |desk| work(&mut desk.book)) };
-        let (job, answer) = job::ask(work);
-        let sent = readers.send(job).is_ok();
-        Box::pin(async move {
-            if sent { answer.await.unwrap_or(Err(StoreError::Closed)) } else { readers::closed() }
-        })
+        match self.readers() {
+            Some(readers) => send(Some(&readers), job::ask(work)),
+            None => self.write(move |desk| work(&mut desk.book)),
+        }
     }
+
+    /// The same with a single statement.
+    fn read_one<T: Send + 'static>(
+        &self,
+        mut work: impl FnMut(&mut Book) -> Result<T, Fault> + Clone + Send + 'static,
+    ) -> Answer<'static, T> {
+        match self.readers() {
+            Some(readers) => {
+                let mut alone = work.clone();
+                send(Some(&readers), job::ask_shortly(move |book| alone(book).map(Some), work))
+            }
+            None => self.write(move |desk| work(&mut desk.book)),
+        }
+    }
+
+    fn readers(&self) -> Option<Sender<Box<dyn Job<Book>>>> {
+        self.threads.read().as_ref().and_then(|threads| threads.readers.clone())
+    }
+}
+
+/// Sends work to a thread, if there still is one.
+fn send<D, T: Send + 'static>(
+    thread: Option<&Sender<Box<dyn Job<D>>>>,
+    (job, answer): job::Asked<D, T>,
+) -> Answer<'static, T> {
+    let sent = thread.is_some_and(|thread| thread.send(job).is_ok());
+    Box::pin(
+        async move { if sent { answer.await.unwrap_or(Err(StoreError::Closed)) } else { readers::closed() } },
+    )
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
@@ -255,7 +277,11 @@ impl Store for Sqlite {
     }
 
     fn heartbeat(&self, node: NodeId, running: u32) -> Answer<'_, Heartbeat> {
-        self.write(move |desk| node::heartbeat(desk, node, running))
+        let asked = job::ask_shortly(
+            move |desk| node::beat_alone(desk, node, running),
+            move |desk| node::heartbeat(desk, node, running),
+        );
+        send(self.threads.read().as_ref().map(|threads| &threads.requests), asked)
     }
 
     fn leave(&self, node: NodeId) -> Answer<'_, ()> {
@@ -299,10 +325,15 @@ impl Store for Sqlite {
         self.write(move |desk| claim::claim(desk, &request))
     }
 
+    fn look(&self, request: Claim) -> Answer<'_, Looked> {
+        let clock = self.clock.clone();
+        self.read_one(move |book| Ok(claim::look(book, clock.now(), &request)?))
+    }
+
     fn claim_tasks(&self, request: SpreadClaim) -> Answer<'_, SpreadClaimed> {
         // Mostly there is nothing, and then nobody has to wait for the right to write.
         let (clock, asked) = (self.clock.clone(), request.clone());
-        let looked = self.read(move |book| spread::is_any_for(book, &asked));
+        let looked = self.read_one(move |book| spread::is_any_for(book, &asked));
         Box::pin(async move {
             if looked.await? {
                 return self.write(move |desk| spread::claim(desk, &request)).await;

@@ -35,7 +35,7 @@ pub use record::{
     Standing, StepRow, Wait,
 };
 pub use spread::{NewSpread, OUTCOME, Reach, SpreadClaim, SpreadClaimed, SpreadKey, SpreadRow};
-pub use store::{Answer, Claim, Claimed, Death, Heartbeat, Hint, Joined, NewNode, Store, Swept};
+pub use store::{Answer, Claim, Claimed, Death, Heartbeat, Hint, Joined, Looked, NewNode, Store, Swept};
 pub use tenant::{Removal, Reply, Tenancy, TenantError, TenantName};
 #[doc(hidden)]
 pub use words::{Comments, words};

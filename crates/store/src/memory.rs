@@ -20,7 +20,7 @@ pub use self::fault::{Call, Moment, Side, Verdict};
 use self::{fault::Process, state::State};
 use crate::{
     Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint, InboxRow, Joined,
-    NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store,
+    Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store,
     StoreError, Swept, Unit, Written,
 };
 
@@ -185,6 +185,10 @@ impl Store for Memory {
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
         self.call(Call::Claim, Some(request.node), |state| state.claim(&request))
+    }
+
+    fn look(&self, request: Claim) -> Answer<'_, Looked> {
+        self.call(Call::Read, Some(request.node), |state| Ok(state.look(&request)))
     }
 
     fn claim_tasks(&self, request: SpreadClaim) -> Answer<'_, SpreadClaimed> {

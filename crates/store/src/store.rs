@@ -83,6 +83,10 @@ pub trait Store: Send + Sync + 'static {
     /// and nothing is taken.
     fn claim(&self, request: Claim) -> Answer<'_, Claimed>;
 
+    /// Looks for what a claim like this one would find, without the right to write. It takes nothing and makes nothing
+    /// ready, so it is not fenced.
+    fn look(&self, request: Claim) -> Answer<'_, Looked>;
+
     /// Takes published attempts that nobody holds: the most urgent first, then those of the oldest run (by id), by
     /// step and attempt, over all queues together.
     ///
@@ -226,6 +230,27 @@ pub struct Claimed {
     pub next_due: Option<Time>,
     /// Whether the same request with a fresh claim would take something.
     pub more: bool,
+}
+
+/// The answer to a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Looked {
+    /// The store's time.
+    pub now: Time,
+    /// When the next waiting run is due, of any queue and workflow.
+    pub next_due: Option<Time>,
+    /// Whether a run is ready that the claim may have, or due.
+    pub work: bool,
+    /// Whether a run is blocked that the claim would make ready if it asked for [`Claim::free_own`].
+    pub own_blocked: bool,
+}
+
+impl Looked {
+    /// Whether a claim would find anything.
+    #[must_use]
+    pub const fn finds(&self) -> bool {
+        self.work || self.own_blocked
+    }
 }
 
 /// What somebody else did to the store.

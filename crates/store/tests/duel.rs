@@ -9,8 +9,8 @@ use tokio::sync::broadcast;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
     Act, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint, InboxRow, Joined,
-    KeyLife, NewNode, NodeRow, Page, Query, Reach, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow,
-    Store, Swept, Unit, Written,
+    KeyLife, Looked, NewNode, NodeRow, Page, Query, Reach, Refusal, RunImage, SpreadClaim, SpreadClaimed,
+    SpreadRow, Store, Swept, Unit, Written,
     conformance::{Duel, Fixture, MemoryFixture},
 };
 
@@ -116,6 +116,10 @@ impl Store for Bent {
             (self.claimed)(&mut claimed);
             Ok(claimed)
         })
+    }
+
+    fn look(&self, request: Claim) -> Answer<'_, Looked> {
+        self.inner.look(request)
     }
 
     fn claim_tasks(&self, request: SpreadClaim) -> Answer<'_, SpreadClaimed> {

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
     Act, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint, InboxRow, Joined,
-    NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store,
+    Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store,
     StoreError, Swept, Unit, Written,
 };
 
@@ -226,6 +226,10 @@ impl Store for Faulty {
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
         self.call(Asked::Other, move |store| store.claim(request), |_| {})
+    }
+
+    fn look(&self, request: Claim) -> Answer<'_, Looked> {
+        self.call(Asked::Read, move |store| store.look(request), |_| {})
     }
 
     fn claim_tasks(&self, request: SpreadClaim) -> Answer<'_, SpreadClaimed> {

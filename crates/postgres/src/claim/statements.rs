@@ -105,3 +105,16 @@ pub(super) const MORE: &str = "\
               AND (a.priority, a.run) >= \
                   (coalesce(b.priority, 0::smallint), coalesce(b.run, '00000000-0000-0000-0000-000000000000'::uuid)) \
             LIMIT 1) AS head)";
+/// Whatever a claim could find, in one statement, because it is asked again and again while there is nothing. What
+/// somebody else is moving is seen, and left to the claim.
+pub(super) const LOOK: &str = "\
+    SELECT {s}.clock(), \
+        (SELECT until FROM {s}.waiting WHERE until IS NOT NULL ORDER BY until LIMIT 1), \
+        EXISTS (\
+            SELECT FROM unnest($1::text[]) AS q (queue) CROSS JOIN unnest($2::text[]) AS v (workflow) \
+            CROSS JOIN LATERAL (\
+                SELECT FROM {s}.ready AS a WHERE a.queue = q.queue AND a.workflow = v.workflow LIMIT 1) AS head), \
+        EXISTS (\
+            SELECT FROM unnest($2::text[], $3::bigint[]) AS v (workflow, version) \
+            JOIN {s}.waiting AS w ON w.workflow = v.workflow AND w.state = 4 AND w.blocked_by IS DISTINCT FROM v.version \
+            JOIN {s}.run AS r ON r.id = w.run AND r.definition = v.version)";

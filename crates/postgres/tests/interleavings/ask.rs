@@ -106,7 +106,7 @@ impl Ask {
     /// The first statement before which others can come in between. In most, nothing is locked or read before the
     /// third: a transaction begins, and a node takes its own lock or a client asks the time.
     pub fn first_stop(&self) -> usize {
-        if matches!(self, Self::Join(_) | Self::Define(_)) { 2 } else { 3 }
+        if matches!(self, Self::Join(_) | Self::Define(_) | Self::ClaimTasks(_)) { 2 } else { 3 }
     }
 
     /// Whether it may be held up by the other. A claim is held up by nobody but whoever ends its node.

@@ -54,19 +54,30 @@ fn is_unavailable(said: &Said) -> bool {
 /// A batch that waits while its node is being declared dead looks only then whether the node lives.
 async fn waits_and_is_fenced(database: &Database) {
     World::Stale.make(&Stage::Tables(database)).await;
-    waits_there_and_is_fenced(database, &database.free, "free").await;
+    waits_there_and_is_fenced(database, &database.free, "free", batch()).await;
 }
 
-async fn waits_there_and_is_fenced(database: &Database, store: &Arc<windlass_postgres::Postgres>, way: &str) {
+/// So does a heartbeat, which is one statement and waits in the middle of it.
+async fn beats_and_is_fenced(database: &Database) {
+    World::Stale.make(&Stage::Tables(database)).await;
+    waits_there_and_is_fenced(database, &database.free, "free", Ask::Heartbeat(ONE)).await;
+}
+
+async fn waits_there_and_is_fenced(
+    database: &Database,
+    store: &Arc<windlass_postgres::Postgres>,
+    way: &str,
+    asked: Ask,
+) {
     database.proxy.stop_at(Stop::BeforeCommit);
     let death = ask(&database.stopped, Ask::DeclareDead(TWO, ONE));
     database.proxy.stopped().await;
-    let batch = ask(store, batch());
+    let waits = ask(store, asked);
     database.until_it_waits(way).await;
     database.proxy.go_on();
     assert_eq!(death.await.unwrap(), Said::Words("true".into()));
     let before = database.contents().await;
-    assert_eq!(batch.await.unwrap(), fenced());
+    assert_eq!(waits.await.unwrap(), fenced());
     assert_eq!(database.contents().await, before);
 }
 
@@ -79,7 +90,7 @@ async fn a_batch_that_waited_for_the_death_of_its_node_is_fenced() {
 async fn a_batch_of_a_handle_that_knows_what_its_node_holds_is_fenced_all_the_same() {
     let database = Database::new().await;
     World::Stale.make(&Stage::Tables(&database)).await;
-    waits_there_and_is_fenced(&database, &database.maker, "maker").await;
+    waits_there_and_is_fenced(&database, &database.maker, "maker", batch()).await;
 }
 
 #[tokio::test]
@@ -90,6 +101,21 @@ async fn a_batch_is_fenced_on_a_database_that_is_serializable() {
 #[tokio::test]
 async fn a_batch_is_fenced_on_a_database_that_repeats_reads() {
     waits_and_is_fenced(&Database::with(REPEATABLE_READ).await).await;
+}
+
+#[tokio::test]
+async fn a_heartbeat_that_waited_for_the_death_of_its_node_is_fenced() {
+    beats_and_is_fenced(&Database::new().await).await;
+}
+
+#[tokio::test]
+async fn a_heartbeat_is_fenced_on_a_database_that_is_serializable() {
+    beats_and_is_fenced(&Database::with(SERIALIZABLE).await).await;
+}
+
+#[tokio::test]
+async fn a_heartbeat_is_fenced_on_a_database_that_repeats_reads() {
+    beats_and_is_fenced(&Database::with(REPEATABLE_READ).await).await;
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ mod common;
 mod database;
 mod fence;
 mod holding;
+mod idle;
 mod invariants;
 mod proxy;
 mod round;

@@ -152,6 +152,8 @@ cases! {
         due_runs_become_ready_even_for_a_node_that_cannot_take_them,
         a_blocked_run_is_freed_by_another_version,
         a_claim_may_free_the_blocked_runs_of_its_own_versions,
+        a_look_finds_what_a_claim_would_and_takes_nothing,
+        a_look_finds_the_blocked_runs_of_its_own_versions,
         a_version_keeps_its_number_and_its_first_body,
     }
     spread {

@@ -2,10 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use windlass_core::{RunId, RunState};
+use windlass_core::{RunId, RunState, Time};
 
 use super::state::{Kept, State};
-use crate::{Claim, Claimed, DefinitionId, Place, RunImage, StoreError};
+use crate::{Claim, Claimed, DefinitionId, Looked, Place, RunImage, StoreError};
 
 impl State {
     pub(super) fn claim(&mut self, request: &Claim) -> Result<Claimed, StoreError> {
@@ -28,13 +28,33 @@ impl State {
         Ok(Claimed {
             now,
             runs: taken.iter().map(|run| self.runs[run].image.clone()).collect(),
-            next_due: self.open.iter().filter_map(|run| self.runs[run].wait()?.until).min(),
+            next_due: self.next_due(),
             more: request.room > 0 && !self.claimable(request).is_empty(),
         })
     }
 
+    pub(super) fn look(&self, request: &Claim) -> Looked {
+        let next_due = self.next_due();
+        let is_due = next_due.is_some_and(|due| due <= self.now);
+        Looked {
+            now: self.now,
+            next_due,
+            work: is_due || !self.claimable(request).is_empty(),
+            own_blocked: !self.own_blocked(&request.workflows).is_empty(),
+        }
+    }
+
+    fn next_due(&self) -> Option<Time> {
+        self.open.iter().filter_map(|run| self.runs[run].wait()?.until).min()
+    }
+
     fn free_own(&mut self, workflows: &[(Arc<str>, DefinitionId)]) {
-        let own = self.open_where(|kept| {
+        self.own_blocked(workflows).into_iter().for_each(|run| self.make_ready(run));
+    }
+
+    /// The runs that are recorded under one of these very versions, and were blocked by another.
+    fn own_blocked(&self, workflows: &[(Arc<str>, DefinitionId)]) -> Vec<RunId> {
+        self.open_where(|kept| {
             kept.wait().is_some_and(|wait| {
                 let is_own = |(workflow, version): &(Arc<str>, DefinitionId)| {
                     *workflow == kept.image.run.workflow
@@ -43,8 +63,7 @@ impl State {
                 };
                 wait.state == RunState::Blocked && workflows.iter().any(is_own)
             })
-        });
-        own.into_iter().for_each(|run| self.make_ready(run));
+        })
     }
 
     pub(super) fn unblock(

@@ -272,6 +272,58 @@ pub(super) async fn a_claim_may_free_the_blocked_runs_of_its_own_versions<F: Fix
     assert_eq!(ask(own, true).await.0, [], "this very version could not continue it");
 }
 
+pub(super) async fn a_look_finds_what_a_claim_would_and_takes_nothing<F: Fixture>(fixture: F) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    let request = scene.request(node).await;
+    let look = async |request: &Claim| scene.store.look(request.clone()).await.expect("the store looks");
+    let nothing = look(&request).await;
+    assert_eq!((nothing.next_due, nothing.work, nothing.own_blocked), (None, false, false));
+
+    scene.start_as(NewRun { workflow: "other".into(), ..new_run() }).await;
+    scene.start_as(NewRun { queue: "slow".into(), ..new_run() }).await;
+    assert!(!look(&request).await.finds(), "neither is for this claim");
+    let run = scene.start().await;
+    assert!(!look(&Claim { queues: vec![("default".into(), 0)], ..request.clone() }).await.finds());
+    assert!(look(&request).await.work);
+    assert_eq!(scene.place(run).await, Place::Ready);
+    let claimed = scene.claim(request.clone()).await;
+    assert_eq!((ids(&claimed), look(&request).await.work), (vec![run], false), "it is taken");
+
+    let due = claimed.now + SECOND;
+    scene.done(node, run, park(request.claim, wait_until(due))).await;
+    let waiting = look(&request).await;
+    assert_eq!((waiting.now, waiting.next_due, waiting.work), (claimed.now, Some(due), false));
+    scene.advance(SECOND);
+    let elsewhere = Claim { workflows: Vec::new(), ..request };
+    let waiting = look(&elsewhere).await;
+    assert_eq!((waiting.now, waiting.next_due, waiting.work), (due, Some(due), true), "whoever looks");
+    assert!(matches!(scene.place(run).await, Place::Waiting(_)));
+}
+
+pub(super) async fn a_look_finds_the_blocked_runs_of_its_own_versions<F: Fixture>(fixture: F) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    let held = scene.held_by(node).await;
+    let own = scene.image(held.run).await.standing.definition.unwrap();
+    let other = scene.define("etl", "another").await;
+    let look = async |version| {
+        let request = Claim { workflows: vec![("etl".into(), version)], ..scene.request(node).await };
+        let looked = scene.store.look(request).await.expect("the store looks");
+        assert!(!looked.work, "only a claim that asks for it gets it");
+        looked.own_blocked
+    };
+    let block = |blocked_by| Wait { state: RunState::Blocked, blocked_by, ..wait_for(&["cancel"]) };
+    assert!(!look(own).await, "it is held");
+    scene.done(node, held.run, park(held.claim, block(Some(other)))).await;
+    assert_eq!((look(own).await, look(other).await), (true, false), "it is recorded under its own version");
+    let request = Claim { free_own: true, ..scene.request(node).await };
+    let claim = request.claim;
+    assert_eq!(ids(&scene.claim(request).await), [held.run]);
+    scene.done(node, held.run, park(claim, block(Some(own)))).await;
+    assert!(!look(own).await, "this very version could not continue it");
+}
+
 pub(super) async fn a_version_keeps_its_number_and_its_first_body<F: Fixture>(fixture: F) {
     let scene = Scene::new(fixture);
     let define = |workflow: &str, version: &str, body: &str| {

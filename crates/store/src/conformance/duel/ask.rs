@@ -64,10 +64,12 @@ impl Ask {
             }
             Self::Claim(mut claim) => {
                 names.workflows(&mut claim.workflows);
-                show(store.claim(claim).await.map(|mut claimed: Claimed| {
+                let looked = show(store.look(claim.clone()).await);
+                let claimed = show(store.claim(claim).await.map(|mut claimed: Claimed| {
                     claimed.runs.iter_mut().for_each(|image| names.image(image));
                     claimed
-                }))
+                }));
+                [looked, claimed].join("; ")
             }
             Self::ClaimTasks(mut claim) => {
                 names.workflows(&mut claim.workflows);
