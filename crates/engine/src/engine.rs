@@ -110,8 +110,12 @@ impl Engine {
             (true, Ok(())) => Ok(()),
             (_, left) => {
                 let why = left.err().map(|error| format!(" ({error})")).unwrap_or_default();
+                let what = match held {
+                    0 => "and could not say so".to_owned(),
+                    held => format!("with {held} runs in hand"),
+                };
                 Err(Error::Unavailable(format!(
-                    "the engine stopped with {held} runs in hand{why}; they go on when this process is gone"
+                    "the engine stopped {what}{why}; what it held goes on when this process is gone"
                 )))
             }
         }
@@ -136,13 +140,14 @@ impl Engine {
     /// else runs them meanwhile.
     async fn leave(&self, patience: Duration) -> Result<(), Error> {
         self.node.leaving.cancel();
-        let Some(id) = self.node.id() else { return Ok(()) };
+        // One whose lease ran out while the database was out of reach holds its runs until the database knows.
+        let Some(id) = self.client.hub().identity.last() else { return Ok(()) };
         if !self.node.blocking.is_empty() {
             return Err(Error::Unavailable("blocking code is still running".to_owned()));
         }
         match timeout(patience, self.client.hub().store.leave(id)).await {
             Ok(Ok(()) | Err(windlass_store::StoreError::Fenced)) => {
-                self.client.hub().identity.lose(Some(id));
+                self.client.hub().identity.give_up(id);
                 Ok(())
             }
             Ok(Err(error)) => Err(error.into()),

@@ -307,7 +307,7 @@ impl Heart {
     async fn leave_again(&self) {
         let Some(id) = self.id else { return };
         match timeout(LOOK, self.node.hub.store.leave(id)).await {
-            Ok(Ok(()) | Err(StoreError::Fenced)) => self.node.hub.identity.lose(Some(id)),
+            Ok(Ok(()) | Err(StoreError::Fenced)) => self.node.hub.identity.give_up(id),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the engine joined while it was stopped, and cannot leave")
             }
@@ -323,7 +323,7 @@ impl Heart {
         let old = self.id;
         if let Some(old) = old {
             match timeout(LOOK, self.node.hub.store.leave(old)).await {
-                Ok(Ok(()) | Err(StoreError::Fenced)) => {}
+                Ok(Ok(()) | Err(StoreError::Fenced)) => self.node.hub.identity.give_up(old),
                 Ok(Err(error)) => return Err(error.into()),
                 Err(_) => return Err(Error::deadline("giving up the old name", LOOK)),
             }

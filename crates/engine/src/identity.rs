@@ -13,8 +13,8 @@ enum Name {
     Client,
     /// It is this node, as far as it knows.
     Node(NodeId),
-    /// It was a node, may not act any more, and has not joined anew.
-    Lost,
+    /// It may not act any more, and has not joined anew. It was this node, whose runs nobody may have taken up yet.
+    Lost(Option<NodeId>),
 }
 
 /// The name of this process, which changes when it is fenced.
@@ -32,7 +32,7 @@ impl Identity {
 
     /// A process that has yet to join.
     pub(crate) fn unjoined() -> Self {
-        Self::named(Name::Lost)
+        Self::named(Name::Lost(None))
     }
 
     fn named(name: Name) -> Self {
@@ -47,7 +47,16 @@ impl Identity {
     pub(crate) fn node(&self) -> Option<NodeId> {
         match *self.name.borrow() {
             Name::Node(node) => Some(node),
-            Name::Client | Name::Lost => None,
+            Name::Client | Name::Lost(_) => None,
+        }
+    }
+
+    /// The node that this process is or was, unless that was given up.
+    pub(crate) fn last(&self) -> Option<NodeId> {
+        match *self.name.borrow() {
+            Name::Node(node) => Some(node),
+            Name::Lost(node) => node,
+            Name::Client => None,
         }
     }
 
@@ -61,11 +70,22 @@ impl Identity {
     /// Stops writing as this node, if it still does.
     pub(crate) fn lose(&self, node: Option<NodeId>) {
         let Some(node) = node else { return };
+        self.change(Name::Node(node), Name::Lost(Some(node)));
+    }
+
+    /// Notes that the store knows: nothing is held as this node any more.
+    pub(crate) fn give_up(&self, node: NodeId) {
+        self.lose(Some(node));
+        self.change(Name::Lost(Some(node)), Name::Lost(None));
+    }
+
+    /// Goes from one name, if it is that, to one that writes nothing.
+    fn change(&self, from: Name, to: Name) {
         self.name.send_if_modified(|name| {
-            let mine = *name == Name::Node(node);
+            let mine = *name == from;
             if mine {
                 self.tail.store(0, Ordering::Release);
-                *name = Name::Lost;
+                *name = to;
             }
             mine
         });
@@ -76,12 +96,12 @@ impl Identity {
     pub(crate) async fn settled(&self, stop: &CancellationToken) -> Option<Option<NodeId>> {
         let mut names = self.name.subscribe();
         let name = tokio::select! {
-            name = names.wait_for(|name| *name != Name::Lost) => *name.ok()?,
+            name = names.wait_for(|name| !matches!(name, Name::Lost(_))) => *name.ok()?,
             () = stop.cancelled() => return None,
         };
         Some(match name {
             Name::Node(node) => Some(node),
-            Name::Client | Name::Lost => None,
+            Name::Client | Name::Lost(_) => None,
         })
     }
 

@@ -29,6 +29,7 @@ mod error;
 mod find;
 mod frontier;
 mod held;
+mod hook;
 mod image;
 mod link;
 mod location;
@@ -50,6 +51,7 @@ mod transaction;
 mod wire;
 
 pub use tokio_postgres;
+pub use windlass_store::CommitMoment;
 
 pub use self::{
     application::{Application, CallError, StartCall},

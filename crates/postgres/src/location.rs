@@ -5,7 +5,9 @@ use std::{str::FromStr, sync::Arc, time::Duration};
 use tokio_postgres::{Config, config::Host};
 use windlass_core::nearest;
 
-use crate::{OpenError, Pooler, PostgresOptions, TlsMode, connector::Connector, tls::TlsSettings};
+use crate::{
+    OpenError, Pooler, PostgresOptions, TlsMode, connector::Connector, hook::Hook, tls::TlsSettings,
+};
 
 /// How many connections there are, unless somebody says otherwise.
 const CONNECTIONS: usize = 8;
@@ -62,6 +64,8 @@ pub(crate) struct Location {
     pub(crate) migrates: bool,
     /// For people, without a password.
     pub(crate) place: String,
+    /// Is told of every commit.
+    pub(crate) hook: Hook,
 }
 
 impl Location {
@@ -101,6 +105,7 @@ impl Location {
             wait: options.wait.or(said.wait).unwrap_or(WAIT),
             migrates: said.migrates && !options.no_migrations,
             place,
+            hook: options.hook,
         })
     }
 }

@@ -2,7 +2,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::{OpenError, Pooler, Postgres, TlsMode, location::Location, tls::TlsSettings};
+use windlass_store::CommitMoment;
+
+use crate::{OpenError, Pooler, Postgres, TlsMode, hook::Hook, location::Location, tls::TlsSettings};
 
 /// How a database is used. What is set here counts more than what the URL says.
 ///
@@ -32,6 +34,7 @@ pub struct PostgresOptions {
     pub(crate) wait: Option<Duration>,
     pub(crate) tls: TlsSettings,
     pub(crate) no_migrations: bool,
+    pub(crate) hook: Hook,
 }
 
 impl PostgresOptions {
@@ -103,6 +106,13 @@ impl PostgresOptions {
     /// Refuses a schema that is not at the newest version, instead of migrating it. Default: it is migrated.
     pub fn without_migrations(mut self) -> Self {
         self.no_migrations = true;
+        self
+    }
+
+    /// Calls `hook` just before every commit is sent and just after it is answered, for crash tests. It is called on the
+    /// thread of the connections.
+    pub fn on_commit(mut self, hook: impl Fn(CommitMoment) + Send + Sync + 'static) -> Self {
+        self.hook = Hook::new(hook);
         self
     }
 

@@ -18,6 +18,7 @@ use tokio::{
 use crate::{
     connector::{Connected, Connector, Way},
     error::Fault,
+    hook::Hook,
     location::Location,
     session::Session,
 };
@@ -49,6 +50,7 @@ pub(crate) struct Pool {
     aside: AtomicUsize,
     /// What each is told first.
     setup: &'static [&'static str],
+    hook: Hook,
 }
 
 /// A connection for a while.
@@ -78,6 +80,7 @@ impl Pool {
             size,
             aside: AtomicUsize::new(0),
             setup,
+            hook: location.hook.clone(),
         })
     }
 
@@ -134,7 +137,7 @@ impl Pool {
             }
             Way::Shared => settings.replace("SET ", "SET LOCAL "),
         };
-        Ok(Session::new(client, Arc::clone(&self.schema), way, &each_time))
+        Ok(Session::new(client, Arc::clone(&self.schema), way, &each_time, self.hook.clone()))
     }
 }
 

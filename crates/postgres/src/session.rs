@@ -8,7 +8,7 @@ use tokio_postgres::{Client, Row, types::ToSql};
 use uuid::Uuid;
 use windlass_core::{NodeId, Time};
 
-use crate::{column, connector::Way, error::Fault, statement::Statement};
+use crate::{column, connector::Way, error::Fault, hook::Hook, statement::Statement};
 
 /// Names its isolation, whatever the database's default is: what is read after a lock was taken must be what is there
 /// then.
@@ -34,14 +34,15 @@ pub(crate) struct Session {
     begin: String,
     begin_reading: String,
     statements: Mutex<HashMap<&'static str, Statement>>,
+    hook: Hook,
 }
 
 impl Session {
     /// `settings` are what every transaction has to set for itself: nothing, on a connection of our own.
-    pub(crate) fn new(client: Client, schema: Arc<str>, way: Way, settings: &str) -> Self {
+    pub(crate) fn new(client: Client, schema: Arc<str>, way: Way, settings: &str, hook: Hook) -> Self {
         let begin = |begin: &str| [begin, settings].join("; ").trim_end_matches("; ").to_owned();
         let (begin, begin_reading) = (begin(BEGIN), begin(BEGIN_READING));
-        Self { client, schema, way, begin, begin_reading, statements: Mutex::default() }
+        Self { client, schema, way, begin, begin_reading, statements: Mutex::default(), hook }
     }
 
     pub(crate) const fn client(&self) -> &Client {
@@ -116,7 +117,12 @@ impl Session {
 
     /// Makes what was done true.
     pub(crate) async fn commit(&self) -> Result<(), Fault> {
-        Ok(self.client.batch_execute(COMMIT).await?)
+        Ok(self.commit_plainly().await?)
+    }
+
+    /// The same, for those who look at the error themselves.
+    pub(crate) async fn commit_plainly(&self) -> Result<(), tokio_postgres::Error> {
+        self.hook.around(self.client.batch_execute(COMMIT)).await
     }
 
     /// Fails if a node was declared dead or is not known. Whoever asks holds the lock that stands for its life.

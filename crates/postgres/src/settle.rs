@@ -69,8 +69,7 @@ async fn settle(transaction: Transaction, along: &Along) -> Result<Fate, StoreEr
             Err(_) => return Ok(Fate::Again("the server has not answered for 30 s".to_owned())),
         }
     }
-    let committed = transaction.session().client().batch_execute("COMMIT");
-    let Ok(committed) = timeout(PATIENCE, committed).await else {
+    let Ok(committed) = timeout(PATIENCE, transaction.session().commit_plainly()).await else {
         return Ok(Fate::Unknown("the commit was not answered for 30 s".to_owned()));
     };
     match committed {

@@ -4,7 +4,7 @@ mod common;
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use common::{cluster, connect, new_run};
 use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
-use windlass_postgres::{Isolation, Postgres, PostgresOptions};
+use windlass_postgres::{CommitMoment, Isolation, Postgres, PostgresOptions};
 use windlass_store::{
     Act, Along, Claim, Death, DefinitionId, DefinitionRow, Fate, NewEnd, NewNode, NewRun, StepRow, Store,
     StoreError, Unit, Written,
@@ -37,7 +37,9 @@ impl World {
     async fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let schema = format!("along_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let store = PostgresOptions::new().schema(&schema).open(cluster().url()).await.unwrap();
+        // Told apart from everybody else's on this server.
+        let url = format!("{}?application_name={schema}", cluster().url());
+        let store = PostgresOptions::new().schema(&schema).open(&url).await.unwrap();
         let app = connect(cluster().url()).await;
         app.batch_execute(&format!("CREATE TABLE {schema}.entry (step text)")).await.unwrap();
         let row = DefinitionRow { workflow: "pay".into(), version: "1".into(), body: Bytes::new() };
@@ -101,6 +103,17 @@ impl World {
         assert_eq!(self.store.claim(claim).await.unwrap().runs.len(), 1);
     }
 
+    /// Until one of the store's connections waits for a lock that stands for a node's life.
+    async fn until_it_waits(&self) {
+        let waits = "SELECT FROM pg_stat_activity WHERE application_name = $1 AND wait_event = 'advisory'";
+        let patience = Duration::from_secs(10);
+        tokio::time::timeout(patience, async {
+            while self.app.query(waits, &[&self.schema]).await.unwrap().is_empty() {}
+        })
+        .await
+        .expect("it waits");
+    }
+
     /// Entries of the application, and records of the run.
     async fn written(&self) -> (i64, usize) {
         let sql = format!("SELECT count(*) FROM {}.entry", self.schema);
@@ -134,6 +147,36 @@ async fn a_node_that_is_declared_dead_meanwhile_commits_nothing_whatever_its_tra
         assert!(matches!(fate, Err(StoreError::Fenced)), "{isolation:?}: {fate:?}");
         assert_eq!(world.written().await, (0, 0));
         assert!(matches!(world.store.fate(world.along()).await, Err(StoreError::Fenced)));
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_that_waited_for_the_death_of_its_node_is_fenced() {
+    for isolation in ALL {
+        let world = World::new().await;
+        let transaction = world.begin(isolation).await;
+        // Another process declares the node dead, and is held just before it commits that.
+        let (reached, mut at_commit) = tokio::sync::mpsc::unbounded_channel();
+        let (go_on, held) = std::sync::mpsc::channel::<()>();
+        let held = Mutex::new(held);
+        let hook = move |moment| {
+            if let CommitMoment::Before(_) = moment {
+                reached.send(()).unwrap();
+                held.lock().unwrap().recv().unwrap();
+            }
+        };
+        let options = PostgresOptions::new().schema(&world.schema).on_commit(hook);
+        let judge = options.open(cluster().url()).await.unwrap();
+        let declared = judge.declare_dead(world.other, world.holder, Death::Stale);
+        at_commit.recv().await.unwrap();
+
+        let settling = transaction.settle(world.along());
+        world.until_it_waits().await;
+        go_on.send(()).unwrap();
+        assert!(declared.await.unwrap());
+        let fate = settling.await;
+        assert!(matches!(fate, Err(StoreError::Fenced)), "{isolation:?}: {fate:?}");
+        assert_eq!(world.written().await, (0, 0));
     }
 }
 

@@ -15,7 +15,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use windlass_core::NodeId;
-use windlass_store::{Hint, StoreError};
+use windlass_store::{CommitMoment, Hint, StoreError};
 
 use crate::{
     book::Book,
@@ -26,7 +26,6 @@ use crate::{
     locks::Locks,
     log::Log,
     open::{BUSY, CHECKPOINT_PAGES},
-    options::CommitMoment,
     sheets::{Starts, is_repeat},
 };
 

@@ -74,9 +74,10 @@ mod plan;
 
 pub use error::OpenError;
 pub use folder::Folder;
-pub use options::{CommitMoment, SqliteOptions, Synchronous};
+pub use options::{SqliteOptions, Synchronous};
 pub use rusqlite;
 pub use sqlite::Sqlite;
 pub use transaction::Transaction;
 #[doc(hidden)]
 pub use transaction::{Holder, Transacted};
+pub use windlass_store::CommitMoment;

@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use windlass_core::Time;
+use windlass_store::CommitMoment;
 
 use crate::{OpenError, Sqlite, clock::Clock};
 
@@ -17,15 +18,6 @@ pub enum Synchronous {
     /// crash of the machine can take the last commits, those since the last checkpoint, with it: runs that were
     /// acknowledged are then gone, and steps that were recorded run again. The file is never damaged.
     Normal,
-}
-
-/// A moment of a commit, told to the hook of [`SqliteOptions::on_commit`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommitMoment {
-    /// Everything of the transaction with this number is written, and nothing is committed.
-    Before(u64),
-    /// The transaction with this number is committed, and nobody has been answered.
-    After(u64),
 }
 
 type Hook = Arc<dyn Fn(CommitMoment) + Send + Sync>;

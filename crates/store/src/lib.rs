@@ -9,6 +9,7 @@
 
 mod act;
 mod along;
+mod commit_moment;
 mod error;
 mod host;
 mod memory;
@@ -26,6 +27,7 @@ pub use act::{
     Act, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewRun, Owner, Refusal, Unit, Written,
 };
 pub use along::{Along, Fate};
+pub use commit_moment::CommitMoment;
 pub use error::StoreError;
 pub use host::host_name;
 pub use memory::{Call, Memory, Moment, Side, Verdict};

@@ -52,8 +52,12 @@ impl Queue {
         Ok(state.waiting.units.len() == 1)
     }
 
-    /// Takes what waits, after what has to be written again.
+    /// Takes what waits; but first what has to be written again, alone: with what came since it would grow each time,
+    /// and make room for more to come.
     pub(super) fn take(&self, again: Batch) -> Batch {
+        if !again.is_empty() {
+            return again;
+        }
         let mut state = self.state.lock();
         let waiting = &mut state.waiting;
         let rest = if waiting.units.len() > LARGEST {
@@ -63,15 +67,7 @@ impl Queue {
             let room = waiting.units.len();
             Batch { units: Vec::with_capacity(room), repliers: Vec::with_capacity(room) }
         };
-        let mut taken = std::mem::replace(waiting, rest);
-        drop(state);
-        if again.is_empty() {
-            return taken;
-        }
-        let mut batch = again;
-        batch.units.append(&mut taken.units);
-        batch.repliers.append(&mut taken.repliers);
-        batch
+        std::mem::replace(waiting, rest)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -148,5 +144,31 @@ impl Batch {
 pub(super) fn refuse(repliers: Vec<Replier>, why: &Lost) {
     for replier in repliers {
         replier.reply.refuse(why.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::{ClaimId, RunId};
+
+    use super::*;
+
+    #[test]
+    fn what_has_to_be_written_again_does_not_grow() {
+        let queue = Queue::default();
+        let push = || {
+            let run = RunId::new();
+            let unit = Unit { run, act: Act::Release { claim: ClaimId::first(run) } };
+            let reply = Reply::Then(Box::new(|_, _| {}));
+            let replier = Replier { reply, speaks_for: None, holder: None, is_caller: true };
+            assert!(queue.push(unit, replier).is_ok());
+        };
+        push();
+        let again = queue.take(Batch::default());
+        (0..LARGEST + 1).for_each(|_| push());
+        let again = queue.take(again);
+        assert_eq!(again.units.len(), 1);
+        assert_eq!(queue.take(Batch::default()).units.len(), LARGEST);
+        assert_eq!(queue.take(Batch::default()).units.len(), 1);
     }
 }

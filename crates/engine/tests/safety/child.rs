@@ -10,10 +10,11 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use windlass_store::CommitMoment;
 
 use crate::{
     eventually::{PATIENCE, eventually},
-    role::{Role, VARIABLE},
+    role::{Boundary, Role, VARIABLE},
     room::Room,
 };
 
@@ -122,6 +123,16 @@ impl Child {
         self.tell(GO_ON);
     }
 
+    /// How many bytes of memory the child has in use.
+    #[cfg(all(feature = "postgres", target_os = "linux"))]
+    pub fn memory(&self) -> u64 {
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the child lives");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it uses memory");
+        let kibibytes = line.trim().trim_end_matches(" kB");
+        kibibytes.parse::<u64>().expect("a number") * 1024
+    }
+
     /// Whether the child has ended by itself.
     pub fn is_over(&mut self) -> bool {
         self.process.try_wait().expect("the child can be asked").is_some()
@@ -186,6 +197,15 @@ pub fn kill_me() -> ! {
     kill_process(rustix::process::getpid(), Signal::KILL).expect("a process may kill itself");
     loop {
         std::thread::park();
+    }
+}
+
+/// A hook that ends this process so at a boundary of a commit.
+pub fn kill_at(boundary: Option<Boundary>) -> impl Fn(CommitMoment) + Send + Sync {
+    move |moment| match (moment, boundary) {
+        (CommitMoment::Before(now), Some(Boundary::Before(then))) if now == then => kill_me(),
+        (CommitMoment::After(now), Some(Boundary::After(then))) if now == then => kill_me(),
+        _ => {}
     }
 }
 

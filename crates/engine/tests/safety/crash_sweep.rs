@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     path::Path,
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -27,25 +27,51 @@ type Fact = (String, u32, StepKind);
 /// How often a program may be started before it must be done.
 const BOOTS: usize = 12;
 
-/// What is recorded, and for how long the program runs, when nothing happens to it.
-struct Undisturbed {
+/// Where the databases are.
+enum Place {
+    InAFile,
+    #[cfg(feature = "postgres")]
+    OnPostgres(windlass_cluster::Cluster),
+}
+
+impl Place {
+    /// A server of its own: so many schemas would be left on another.
+    #[cfg(feature = "postgres")]
+    fn on_postgres() -> Self {
+        Self::OnPostgres(windlass_cluster::Cluster::start(&["fsync = off"]).expect("a cluster starts"))
+    }
+
+    fn room(&self) -> Room {
+        match self {
+            Self::InAFile => Room::new(),
+            #[cfg(feature = "postgres")]
+            Self::OnPostgres(cluster) => Room::on_postgres(cluster.url()),
+        }
+    }
+}
+
+/// A program that is killed, and what it does when it is not.
+struct Sweep {
+    place: Place,
+    /// What is recorded of each run.
     facts: BTreeSet<Fact>,
+    /// For how long the program runs.
     took: Duration,
 }
 
-fn undisturbed() -> &'static Undisturbed {
-    static ONCE: OnceLock<Undisturbed> = OnceLock::new();
-    ONCE.get_or_init(|| {
-        let room = Room::new();
+impl Sweep {
+    fn of(place: Place) -> Self {
+        let room = place.room();
         let began = Instant::now();
-        let status = Child::spawn(role(&room, 0, None)).end();
-        assert!(status.success(), "the program ends by itself: {status}");
+        let mut child = Child::spawn(role(&room, 0, None));
+        let status = child.end();
+        assert!(status.success(), "the program ends by itself: {status}\n{}", child.last_words());
         let took = began.elapsed();
         let facts = records(&room).into_values().next().expect("there are runs");
         // Twenty tasks, of which one has four instances, and one fails twice before it completes.
         assert_eq!(facts.len(), 19 + 4 + 2, "{facts:?}");
-        Undisturbed { facts, took }
-    })
+        Self { place, facts, took }
+    }
 }
 
 fn role(room: &Room, boot: usize, kill: Option<Boundary>) -> Role {
@@ -88,7 +114,7 @@ fn recorded_before(room: &Room, boot: usize) -> Option<HashSet<Attempt>> {
 }
 
 /// Holds the ledger against the records.
-fn check(room: &Room, boots: usize, story: &str) {
+fn check(expected: &BTreeSet<Fact>, room: &Room, boots: usize, story: &str) {
     let records = records(room);
     assert_eq!(records.len(), 2, "{story}: two runs were started, each under a key");
     for acknowledged in room.lines("acknowledged") {
@@ -96,7 +122,7 @@ fn check(room: &Room, boots: usize, story: &str) {
         assert!(records.contains_key(&run), "{story}: run {run} was acknowledged and is lost");
     }
     for (run, facts) in &records {
-        assert_eq!(*facts, undisturbed().facts, "{story}: the records of run {run} differ");
+        assert_eq!(facts, expected, "{story}: the records of run {run} differ");
     }
     let known: Vec<Option<HashSet<Attempt>>> = (0..boots).map(|boot| recorded_before(room, boot)).collect();
     let executed = ledger::by_attempt(ledger::effects(&room.effects()));
@@ -154,80 +180,109 @@ fn is_end(step: &str, attempt: u32) -> bool {
     step != "flaky" || attempt == 3
 }
 
-/// Kills the first boot of a program at a boundary. Answers whether the boundary was reached.
-fn killed_at(boundary: Boundary) -> bool {
-    let (room, story) = (Room::new(), format!("killed at {boundary:?}"));
-    let mut first = Child::spawn(role(&room, 0, Some(boundary)));
-    let status = first.end();
-    if !was_killed(status) {
-        assert!(status.success(), "{story}: {status}\n{}", first.last_words());
-        return false;
+impl Sweep {
+    /// Kills the program on either side of every commit that it makes.
+    fn kill_at_every_boundary(&self) {
+        let sides: [fn(u64) -> Boundary; 2] = [Boundary::Before, Boundary::After];
+        let reached: Vec<u64> = std::thread::scope(|scope| {
+            let sweep = |side: fn(u64) -> Boundary| {
+                (1..).take_while(|number| self.is_killed_at(side(*number))).count() as u64
+            };
+            let sides = sides.map(|side| scope.spawn(move || sweep(side)));
+            sides.into_iter().map(|side| side.join().expect("every boundary is survived")).collect()
+        });
+        // Joining, defining, two starts, a record for each level of the graph, two ends, leaving.
+        assert!(
+            reached.iter().all(|boundaries| *boundaries >= 12),
+            "so few boundaries were reached: {reached:?}"
+        );
     }
-    let mut second = Child::spawn(role(&room, 1, None));
-    let status = second.end();
-    assert!(status.success(), "{story}: {status} after a restart\n{}", second.last_words());
-    check(&room, 2, &story);
-    true
-}
 
-#[test]
-fn a_process_that_is_killed_at_any_boundary_of_a_record_loses_and_repeats_nothing_recorded() {
-    undisturbed();
-    let sides: [fn(u64) -> Boundary; 2] = [Boundary::Before, Boundary::After];
-    let reached: Vec<u64> = std::thread::scope(|scope| {
-        let sweep =
-            |side: fn(u64) -> Boundary| (1..).take_while(|number| killed_at(side(*number))).count() as u64;
-        let sides = sides.map(|side| scope.spawn(move || sweep(side)));
-        sides.into_iter().map(|side| side.join().expect("every boundary is survived")).collect()
-    });
-    // Joining, defining, two starts, a record for each level of the graph, two ends, leaving.
-    assert!(
-        reached.iter().all(|boundaries| *boundaries >= 12),
-        "so few boundaries were reached: {reached:?}"
-    );
-}
-
-#[test]
-fn a_process_that_is_killed_at_random_instants_loses_and_repeats_nothing_recorded() {
-    const KILLS: u64 = 100;
-    let seed = 0x5EED_u64;
-    let (took, kills) = (undisturbed().took, AtomicU64::new(0));
-    let numbers = AtomicU64::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while kills.load(Ordering::SeqCst) < KILLS {
-                    let dice = Dice::new(seed + numbers.fetch_add(1, Ordering::SeqCst));
-                    kills.fetch_add(killed_at_random(dice, took), Ordering::SeqCst);
-                }
-            });
+    /// Kills the first boot of the program at a boundary. Answers whether the boundary was reached.
+    fn is_killed_at(&self, boundary: Boundary) -> bool {
+        let (room, story) = (self.place.room(), format!("killed at {boundary:?}"));
+        let mut first = Child::spawn(role(&room, 0, Some(boundary)));
+        let status = first.end();
+        if !was_killed(status) {
+            assert!(status.success(), "{story}: {status}\n{}", first.last_words());
+            return false;
         }
-    });
-}
+        let mut second = Child::spawn(role(&room, 1, None));
+        let status = second.end();
+        assert!(status.success(), "{story}: {status} after a restart\n{}", second.last_words());
+        check(&self.facts, &room, 2, &story);
+        true
+    }
 
-/// Kills the boots of one program at random instants, four at most. Answers how many.
-fn killed_at_random(mut dice: Dice, took: Duration) -> u64 {
-    let room = Room::new();
-    let (mut kills, mut story) = (0, format!("{dice:?}"));
-    for boot in 0..BOOTS {
-        let mut child = Child::spawn(role(&room, boot, None));
-        if kills < 4 {
-            let instant = took.mul_f64(dice.roll());
-            story.push_str(&format!(", boot {boot} killed after {instant:?}"));
-            // The kill comes at an instant, whatever the child is doing.
-            std::thread::sleep(instant);
-            if !child.is_over() {
-                child.kill();
-                kills += 1;
-                continue;
+    /// Kills so many boots of programs at random instants.
+    fn kill_at_random(&self, kills: u64) {
+        let seed = 0x5EED_u64;
+        let (killed, numbers) = (AtomicU64::new(0), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while killed.load(Ordering::SeqCst) < kills {
+                        let dice = Dice::new(seed + numbers.fetch_add(1, Ordering::SeqCst));
+                        killed.fetch_add(self.killed_at_random(dice), Ordering::SeqCst);
+                    }
+                });
             }
-        }
-        let status = child.end();
-        assert!(status.success(), "{story}: {status}\n{}", child.last_words());
-        check(&room, boot + 1, &story);
-        return kills;
+        });
     }
-    panic!("{story}: the program is not done after {BOOTS} boots");
+
+    /// Kills the boots of one program at random instants, four at most. Answers how many.
+    fn killed_at_random(&self, mut dice: Dice) -> u64 {
+        let room = self.place.room();
+        let (mut kills, mut story) = (0, format!("{dice:?}"));
+        for boot in 0..BOOTS {
+            let mut child = Child::spawn(role(&room, boot, None));
+            if kills < 4 {
+                let instant = self.took.mul_f64(dice.roll());
+                story.push_str(&format!(", boot {boot} killed after {instant:?}"));
+                // The kill comes at an instant, whatever the child is doing.
+                std::thread::sleep(instant);
+                if !child.is_over() {
+                    child.kill();
+                    kills += 1;
+                    continue;
+                }
+            }
+            let status = child.end();
+            assert!(status.success(), "{story}: {status}\n{}", child.last_words());
+            check(&self.facts, &room, boot + 1, &story);
+            return kills;
+        }
+        panic!("{story}: the program is not done after {BOOTS} boots");
+    }
+}
+
+mod in_a_file {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_killed_at_any_boundary_of_a_record_loses_and_repeats_nothing_recorded() {
+        Sweep::of(Place::InAFile).kill_at_every_boundary();
+    }
+
+    #[test]
+    fn a_process_that_is_killed_at_random_instants_loses_and_repeats_nothing_recorded() {
+        Sweep::of(Place::InAFile).kill_at_random(100);
+    }
+}
+
+#[cfg(feature = "postgres")]
+mod on_postgres {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_killed_at_any_boundary_of_a_record_loses_and_repeats_nothing_recorded() {
+        Sweep::of(Place::on_postgres()).kill_at_every_boundary();
+    }
+
+    #[test]
+    fn a_process_that_is_killed_at_random_instants_loses_and_repeats_nothing_recorded() {
+        Sweep::of(Place::on_postgres()).kill_at_random(40);
+    }
 }
 
 /// A small source of numbers that can be repeated.

@@ -7,10 +7,9 @@ use std::sync::{
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use windlass::{Engine, EngineBuilder, Workflow, prelude::*};
-use windlass_sqlite::{CommitMoment, SqliteOptions};
 
 use crate::{
-    child::{kill_me, wait_in_trap},
+    child::{kill_at, wait_in_trap},
     program::say,
     role::{Boundary, Role},
     room::Room,
@@ -81,7 +80,7 @@ mod on_sqlite {
 
 pub fn workflow(room: &Room) -> Workflow<(), u32> {
     #[cfg(feature = "postgres")]
-    if room.url().starts_with("postgres") {
+    if room.is_on_postgres() {
         return on_postgres::workflow();
     }
     assert!(room.url().starts_with("sqlite"), "a file");
@@ -127,13 +126,7 @@ pub async fn serve(role: &Role, room: &Room, mut orders: UnboundedReceiver<Strin
 
 /// Starts three runs, and sees them to their ends.
 pub async fn enter_all(role: &Role, room: &Room, kill: Option<Boundary>) {
-    let hook = move |moment| match (moment, kill) {
-        (CommitMoment::Before(now), Some(Boundary::Before(then))) if now == then => kill_me(),
-        (CommitMoment::After(now), Some(Boundary::After(then))) if now == then => kill_me(),
-        _ => {}
-    };
-    let store = room.store_with(SqliteOptions::new().on_commit(hook)).await;
-    let (builder, _) = engine(role, room, Engine::over(store));
+    let (builder, _) = engine(role, room, Engine::over(room.store_with(kill_at(kill)).await));
     let engine = builder.launch().await.expect("the engine launches");
     let mut runs = Vec::new();
     for number in 0..3 {

@@ -136,6 +136,8 @@ impl Faulty {
                 let task = tokio::spawn(async move {
                     let alone = busy.write_owned().await;
                     act();
+                    // The server may have been restarted meanwhile: what was to be late is not to be lost on the way.
+                    while store.nodes().await.is_err() {}
                     let answer = call(&*store);
                     drop(alone);
                     let answer = answer.await;

@@ -4,10 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use windlass::{Failure, Retry, Rule, Task, TaskCx, Workflow};
 
-use crate::ledger::Ledger;
-
-/// The task of [`second_try`].
-pub const AGAIN: &str = "only";
+use crate::{ledger::Ledger, room::Room};
 
 /// A moment of work, so that a kill has something to interrupt.
 const WORK: Duration = Duration::from_millis(2);
@@ -151,7 +148,28 @@ pub fn second_try(ledger: &Arc<Ledger>, wait: Duration) -> Workflow<u64, u64> {
         }
     };
     Workflow::builder("second_try")
-        .task(Task::new(AGAIN, body).retry(Retry::attempts(2).fixed().delay(wait).jitter(0.0)))
+        .task(Task::new("only", body).retry(Retry::attempts(2).fixed().delay(wait).jitter(0.0)))
+        .build()
+        .expect("the graph is sound")
+        .typed()
+}
+
+/// The file of a room that is there when runs of [`persistent`] may complete.
+pub const ENOUGH: &str = "enough";
+
+/// One task that is tried again and again, after as many milliseconds as the input says, until it is enough.
+pub fn persistent(ledger: &Arc<Ledger>, room: &Room) -> Workflow<u64, u64> {
+    let (ledger, enough) = (Arc::clone(ledger), room.file(ENOUGH));
+    let body = move |cx: TaskCx| {
+        let (ledger, enough) = (Arc::clone(&ledger), enough.clone());
+        async move {
+            ledger.note(&cx);
+            let pause = Duration::from_millis(cx.input()?);
+            if enough.exists() { Ok(1_u64) } else { Err(Failure::retry_after("not yet", pause)) }
+        }
+    };
+    Workflow::builder("persistent")
+        .task(Task::new("only", body).retry(Retry::attempts(10_000)))
         .build()
         .expect("the graph is sound")
         .typed()

@@ -23,6 +23,8 @@ mod graph;
 mod inbox;
 mod journal;
 mod ledger;
+#[cfg(all(feature = "postgres", target_os = "linux"))]
+mod outage;
 mod poison;
 mod program;
 #[cfg(feature = "postgres")]

@@ -12,11 +12,10 @@ use std::{
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use windlass::{Engine, RunId, Task, Workflow};
-use windlass_sqlite::{CommitMoment, SqliteOptions};
-use windlass_store::{Act, Query, Store, Unit};
+use windlass_store::{Act, CommitMoment, Query, Store, Unit};
 
 use crate::{
-    child::{GO_ON, MARK, kill_me, leave_trap, wait_in_trap},
+    child::{GO_ON, MARK, kill_at, kill_me, leave_trap, wait_in_trap},
     entries,
     faulty::{Asked, Fault, Faulty},
     graph, journal,
@@ -58,6 +57,8 @@ fn program() {
             Part::Spread => spread(&role, &room, ledger).await,
             Part::Poison => poison(&role, &room, ledger).await,
             Part::Enter => entries::serve(&role, &room, orders()).await,
+            #[cfg(all(feature = "postgres", target_os = "linux"))]
+            Part::Endure => crate::outage::serve(&role, &room, orders()).await,
             Part::EnterAll { kill } => entries::enter_all(&role, &room, kill).await,
         }
     });
@@ -85,21 +86,18 @@ fn orders() -> UnboundedReceiver<String> {
 }
 
 async fn sweep(role: &Role, room: &Room, ledger: Arc<Ledger>, kill: Option<Boundary>) {
-    let hook = move |moment| match (moment, kill) {
-        (CommitMoment::Before(now), Some(Boundary::Before(then))) if now == then => kill_me(),
-        (CommitMoment::After(now), Some(Boundary::After(then))) if now == then => kill_me(),
-        _ => {}
-    };
-    let store = SqliteOptions::new().on_commit(hook).open(&room.url()).await.expect("the database opens");
-    note_records(&store, role, room).await;
+    let store = room.store_with(kill_at(kill)).await;
+    note_records(&*store, role, room).await;
     let workflow = graph::twenty(&ledger);
-    let engine = Engine::over(Arc::new(store))
+    let mut builder = Engine::over(store)
         .workflow(workflow.clone())
         .heartbeat(role.heartbeat)
-        .stale_after(role.stale_after)
-        .launch()
-        .await
-        .expect("the engine launches");
+        .stale_after(role.stale_after);
+    if room.is_on_postgres() {
+        // Beside a file, everybody sees that a process is gone; on a server, its successor in name says so.
+        builder = builder.name("sweep");
+    }
+    let engine = builder.launch().await.expect("the engine launches");
     let mut runs = Vec::new();
     for number in 0..2 {
         let start = engine.start(workflow.clone(), number).key(format!("run-{number}"));
@@ -138,6 +136,7 @@ async fn serve(role: &Role, room: &Room, ledger: Arc<Ledger>) {
     let engine = Engine::over(Arc::new(store))
         .workflow(pair.clone())
         .workflow(second_try.clone())
+        .workflow(graph::persistent(&ledger, room))
         .heartbeat(role.heartbeat)
         .stale_after(role.stale_after)
         .max_runs(role.max_runs)
@@ -188,7 +187,7 @@ async fn faulty(room: &Room, traps: &Arc<Traps>, slowest: &Arc<AtomicU64>) -> Fa
             wait_in_trap();
         }
     };
-    let faulty = Faulty::new(room.store_with(SqliteOptions::new().on_commit(hook)).await);
+    let faulty = Faulty::new(room.store_with(hook).await);
     let (on_call, late) = (Arc::clone(traps), Arc::new(AtomicBool::new(false)));
     let sprung = Arc::clone(&late);
     faulty.on_call(move |asked| match asked {

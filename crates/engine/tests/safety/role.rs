@@ -38,6 +38,9 @@ pub enum Part {
     /// Runs tasks that make entries in a table of the database, each in a transaction with its record, and does what it
     /// is told line by line.
     Enter,
+    /// Starts runs for as long as it lives, whatever becomes of the server, and does what it is told line by line.
+    #[cfg(all(feature = "postgres", target_os = "linux"))]
+    Endure,
     /// Starts three runs of such tasks under keys, and sees them to their ends.
     EnterAll {
         /// When to kill itself.

@@ -8,9 +8,9 @@ use std::{
 };
 
 use windlass::{Client, Compressed};
-use windlass_postgres::Postgres;
+use windlass_postgres::PostgresOptions;
 use windlass_sqlite::SqliteOptions;
-use windlass_store::Store;
+use windlass_store::{CommitMoment, Store};
 
 /// The file that says where the database is, unless it is beside it.
 const URL: &str = "url";
@@ -69,16 +69,21 @@ impl Room {
 
     /// A handle on the database, as one more process would have it.
     pub async fn store(&self) -> Arc<dyn Store> {
-        self.store_with(SqliteOptions::new()).await
+        self.store_with(|_| {}).await
     }
 
-    /// The same; the options are for a file.
-    pub async fn store_with(&self, options: SqliteOptions) -> Arc<dyn Store> {
+    /// The same; the hook is told of every commit.
+    pub async fn store_with(&self, hook: impl Fn(CommitMoment) + Send + Sync + 'static) -> Arc<dyn Store> {
         let url = self.url();
-        if url.starts_with("postgres") {
-            return Arc::new(Postgres::open(&url).await.expect("the database opens"));
+        if self.is_on_postgres() {
+            let options = PostgresOptions::new().on_commit(hook);
+            return Arc::new(options.open(&url).await.expect("the database opens"));
         }
-        Arc::new(options.open(&url).await.expect("the database opens"))
+        Arc::new(SqliteOptions::new().on_commit(hook).open(&url).await.expect("the database opens"))
+    }
+
+    pub fn is_on_postgres(&self) -> bool {
+        self.url().starts_with("postgres")
     }
 
     /// A client of its own.

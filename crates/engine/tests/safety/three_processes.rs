@@ -12,25 +12,36 @@ use windlass_store::{Place, Query, RunSummary, Store};
 use crate::{
     child::Child,
     eventually::{PATIENCE, eventually, eventually_async},
-    graph, ledger,
+    graph,
+    ledger::{self, Attempt},
     role::{Part, Role},
     room::Room,
 };
 
-pub const RUNS: usize = 5000;
+const RUNS: usize = 5000;
 pub const LEASE: Duration = Duration::from_secs(3);
 /// How many runs each process holds at most.
-pub const HELD: usize = 100;
+const HELD: usize = 100;
 /// How long each step takes, in milliseconds.
-pub const STEP: u64 = 50;
+const STEP: u64 = 50;
 
-pub fn serving(name: &str, room: &Room) -> Child {
-    let role = Role::new(name, room, Part::Serve).max_runs(HELD).park_after(Duration::from_millis(500));
+/// A process that holds so many runs at most.
+pub fn serving(name: &str, room: &Room, held: usize) -> Child {
+    let role = Role::new(name, room, Part::Serve).max_runs(held).park_after(Duration::from_millis(500));
     Child::ready(role.lease(Duration::from_millis(500), LEASE))
 }
 
+/// Waits until three processes have all begun as many attempts as they hold runs.
+pub fn all_work(room: &Room, held: usize) {
+    eventually("all three work", PATIENCE, || {
+        let effects = ledger::effects(&room.effects());
+        let worked = |by: &str| effects.iter().filter(|effect| effect.process() == by).count();
+        ["killed", "frozen", "sound"].iter().all(|by| worked(by) > held)
+    });
+}
+
 /// Every run there is.
-async fn all(store: &dyn Store) -> Vec<RunSummary> {
+pub async fn all(store: &dyn Store) -> Vec<RunSummary> {
     let mut query = Query { limit: 1000, ..Query::default() };
     let mut runs = Vec::new();
     loop {
@@ -52,11 +63,10 @@ pub async fn held_by(store: &dyn Store, node: NodeId) -> Vec<RunId> {
 }
 
 /// Whether all of these runs have gone from a node, and on.
-pub async fn go_on(store: &dyn Store, runs: &[RunId], node: NodeId) -> bool {
+async fn go_on(store: &dyn Store, runs: &[RunId], node: NodeId) -> bool {
     for run in runs {
-        // A server that is just being restarted answers later.
-        let Ok(image) = store.load(*run).await else { return false };
-        let goes_on = match image.expect("the run is there").standing.place {
+        let image = store.load(*run).await.expect("a run can be loaded").expect("the run is there");
+        let goes_on = match image.standing.place {
             Place::Owned { node: holder, .. } => holder != node,
             Place::Ended(_) => true,
             Place::Ready | Place::Waiting(_) => false,
@@ -77,19 +87,14 @@ pub async fn node_of(client: &Client, child: &Child) -> Option<NodeId> {
 #[tokio::test(flavor = "multi_thread")]
 async fn three_processes_share_five_thousand_runs_while_one_is_killed_and_one_is_a_zombie() {
     let room = Room::new();
-    let (mut killed, frozen, sound) =
-        (serving("killed", &room), serving("frozen", &room), serving("sound", &room));
+    let [mut killed, mut frozen, sound] =
+        ["killed", "frozen", "sound"].map(|name| serving(name, &room, HELD));
     let (client, store) = (room.client().await, room.store().await);
     let workflow = graph::pair(&std::sync::Arc::new(ledger::Ledger::open(&room.effects(), "nobody")));
     let started = client.start_many(workflow, vec![STEP; RUNS]).await.expect("the runs start");
     assert_eq!(started.len(), RUNS);
 
-    let worked =
-        |by: &str| ledger::effects(&room.effects()).iter().filter(|effect| effect.process() == by).count();
-    eventually("all three work", PATIENCE, || {
-        ["killed", "frozen", "sound"].iter().all(|by| worked(by) > HELD)
-    });
-
+    all_work(&room, HELD);
     let node = node_of(&client, &killed).await.expect("the process is a node");
     killed.kill();
     let began = Instant::now();
@@ -100,19 +105,21 @@ async fn three_processes_share_five_thousand_runs_while_one_is_killed_and_one_is
     let took = began.elapsed();
     assert!(took < Duration::from_secs(1), "{} runs went on only after {took:?}", orphans.len());
 
-    freeze_and_finish(&room, &client, &*store, frozen, sound, RUNS).await;
+    let while_frozen = freeze_past_lease(&room, &client, &mut frozen).await;
+    thaw_and_finish(&client, frozen, sound).await;
+
+    let all = all(&*store).await;
+    assert_eq!(all.len(), RUNS);
+    assert!(all.iter().all(|run| run.standing.state() == RunState::Completed));
+    check_ends(&room, RUNS, HELD);
+    let executed = check_effects(&room, while_frozen, HELD);
+    assert_eq!(executed.len(), 2 * RUNS, "two steps of each run, each in one attempt");
 }
 
-/// Freezes a process past its lease, lets it go on, and sees all runs to their ends.
-pub async fn freeze_and_finish(
-    room: &Room,
-    client: &Client,
-    store: &dyn Store,
-    mut frozen: Child,
-    sound: Child,
-    runs: usize,
-) {
-    let node = node_of(client, &frozen).await.expect("the process is a node");
+/// Freezes a process just before it ends a run, until it is declared dead and swept. Answers how many effects there
+/// were then.
+pub async fn freeze_past_lease(room: &Room, client: &Client, frozen: &mut Child) -> usize {
+    let node = node_of(client, frozen).await.expect("the process is a node");
     frozen.tell("freeze before an end");
     frozen.freeze_in_trap();
     eventually_async("the frozen process is declared dead and swept", PATIENCE, || async {
@@ -120,46 +127,43 @@ pub async fn freeze_and_finish(
         nodes.iter().all(|other| other.id != node)
     })
     .await;
-    let while_frozen = ledger::effects(&room.effects()).len();
+    ledger::effects(&room.effects()).len()
+}
+
+/// Lets a frozen process go on, and sees all runs to their ends.
+pub async fn thaw_and_finish(client: &Client, mut frozen: Child, sound: Child) {
     frozen.thaw();
     assert_eq!(frozen.hear("late"), "this node was declared dead", "the late write is refused");
     eventually_async("the frozen process is back under another name", PATIENCE, || async {
-        node_of(client, &frozen).await.is_some_and(|now| now != node)
+        node_of(client, &frozen).await.is_some()
     })
     .await;
-
     eventually_async("all runs complete", PATIENCE, || async {
         client.runs().live().limit(1).list().await.expect("runs can be found").is_empty()
     })
     .await;
     frozen.stop();
     sound.stop();
-
-    let all = all(store).await;
-    assert_eq!(all.len(), runs);
-    assert!(all.iter().all(|run| run.standing.state() == RunState::Completed));
-    check_ends(room);
-    check_effects(room, while_frozen);
 }
 
 /// No run was ended twice: under two claims, or by two processes.
-fn check_ends(room: &Room) {
+pub fn check_ends(room: &Room, runs: usize, held: usize) {
     let mut ends: HashMap<String, HashSet<String>> = HashMap::new();
     for line in room.lines("ends") {
         let (run, by) = line.split_once(' ').expect("a run and who ended it");
         ends.entry(run.to_owned()).or_default().insert(by.to_owned());
     }
     // What the killed process ended in its last moment it could not write down.
-    assert!(ends.len() > RUNS - HELD, "only {} ends were noted", ends.len());
+    assert!(ends.len() > runs - held, "only {} ends were noted", ends.len());
     for (run, by) in ends {
         assert_eq!(by.len(), 1, "run {run} was ended by {by:?}");
     }
 }
 
-/// What was executed twice had been in flight in a node that was disturbed, and each node executed it once.
-fn check_effects(room: &Room, while_frozen: usize) {
-    let mut effects = ledger::effects(&room.effects());
-    effects.retain(|effect| effect.attempt.step != graph::AGAIN);
+/// What was executed twice had been in flight in a node that was disturbed, and each node executed it once. Answers all
+/// that was executed.
+pub fn check_effects(room: &Room, while_frozen: usize, held: usize) -> HashSet<Attempt> {
+    let effects = ledger::effects(&room.effects());
     // Each of its two threads may have been frozen on the way to its next line.
     let late = effects.iter().skip(while_frozen).filter(|effect| effect.by == "frozen#1").count();
     assert!(late <= 2, "a node that lost its lease began {late} attempts");
@@ -170,9 +174,8 @@ fn check_effects(room: &Room, while_frozen: usize) {
     // The frozen process may find nothing left to do when it is back.
     let undisturbed: HashSet<String> = undisturbed.filter(|node| node != "frozen#1").collect();
     let by_attempt = ledger::by_attempt(effects);
-    assert_eq!(by_attempt.len(), 2 * RUNS, "two steps of each run, each in one attempt");
     let mut repeats = 0;
-    for (attempt, by) in by_attempt {
+    for (attempt, by) in &by_attempt {
         assert_eq!(
             by.iter().collect::<HashSet<_>>().len(),
             by.len(),
@@ -184,7 +187,8 @@ fn check_effects(room: &Room, while_frozen: usize) {
     }
     let disturbed = nodes.len() - undisturbed.len();
     assert!(
-        repeats <= disturbed * HELD,
-        "{repeats} repeats, but {disturbed} nodes had {HELD} runs in flight each"
+        repeats <= disturbed * held,
+        "{repeats} repeats, but {disturbed} nodes had {held} runs in flight each"
     );
+    by_attempt.into_keys().collect()
 }
