@@ -12,6 +12,7 @@ mod duration;
 mod failure;
 mod graph;
 mod id;
+mod kept;
 mod problem;
 mod random;
 mod retry;

@@ -26,13 +26,14 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, sleep},
 };
-use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::{Instrument, Span};
 use windlass_core::{Failure, LaneId, Time};
 use windlass_store::{Act, Unit, Written};
 
 use crate::{
     Body, BoxFuture, Call, Code, Cx, Done,
+    boxed::boxed,
+    busy,
     committer::{Lost, Reply},
     cx::Pulse,
     guest::Guest,
@@ -146,14 +147,14 @@ pub(crate) fn begin(cell: &Arc<RunCell>, lane: LaneId, cx: &Cx, call: Call, now:
     let body = match &cell.code(lane.task).run {
         Code::Async(body) => body,
         Code::Blocking(body) => {
-            return spawn(&cell.node, job.block(Arc::clone(body), call), span);
+            return spawn(&cell.node, boxed(job.block(Arc::clone(body), call)), span);
         }
         #[cfg(feature = "postgres")]
         Code::Postgres(isolation, body) => {
-            return spawn(&cell.node, job.transact(*isolation, Arc::clone(body), call), span);
+            return spawn(&cell.node, boxed(job.transact(*isolation, Arc::clone(body), call)), span);
         }
         #[cfg(feature = "sqlite")]
-        Code::Sqlite(body) => return spawn(&cell.node, job.write(Arc::clone(body), call), span),
+        Code::Sqlite(body) => return spawn(&cell.node, boxed(job.write(Arc::clone(body), call)), span),
     };
     let meter = registered.meters.task(lane.task);
     if meter.is_slow() || !job.has_slot() {
@@ -185,12 +186,13 @@ pub(crate) fn begin_away(guest: &Arc<Guest>, lane: LaneId, cx: &Cx, code: &Code,
     let host = Host::Away(Arc::clone(guest));
     let span = span(&host, lane, cx);
     let job = Job::new(host, lane, cx, Instant::now());
-    let task = match code {
-        Code::Async(body) => guest.node.user.spawn(job.wait(Arc::clone(body), call).instrument(span)),
-        Code::Blocking(body) => guest.node.user.spawn(job.block(Arc::clone(body), call).instrument(span)),
+    let work = match code {
+        Code::Async(body) => boxed(job.wait(Arc::clone(body), call)),
+        Code::Blocking(body) => boxed(job.block(Arc::clone(body), call)),
         #[cfg(any(feature = "postgres", feature = "sqlite"))]
         _ => return job.report(Err(Failure::permanent("a task with a `tx` is executed where its run is"))),
     };
+    let task = guest.node.user.spawn(work.instrument(span));
     guest.begun(cx.clone(), task.abort_handle(), matches!(code, Code::Blocking(_)));
 }
 
@@ -391,7 +393,7 @@ impl Drop for Job {
 struct Held {
     cx: Cx,
     _watched: Option<Watched>,
-    _busy: Option<TaskTrackerToken>,
+    _busy: Option<busy::Token>,
 }
 
 impl Drop for Held {

@@ -4,7 +4,7 @@ use std::{future::Future, thread};
 
 use tokio::{runtime::Handle, sync::oneshot, task::JoinHandle};
 
-use crate::Error;
+use crate::{Error, boxed::boxed};
 
 /// Where heartbeats, commits and claims run: never on a thread that user code can hold up.
 #[derive(Debug)]
@@ -47,6 +47,6 @@ impl Backroom {
     }
 
     pub(crate) fn spawn(&self, service: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
-        self.handle.spawn(service)
+        self.handle.spawn(boxed(service))
     }
 }

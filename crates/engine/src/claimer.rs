@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep_until};
 use windlass_core::{ClaimId, NodeId};
 use windlass_store::{Claim, Claimed, Looked, RunImage, StoreError};
 
-use crate::{Error, metric, node::Node, take_up::take_up};
+use crate::{Error, boxed::boxed, metric, node::Node, take_up::take_up};
 
 /// Up to how many bytes of records one claim loads.
 const BYTES: usize = 16 << 20;
@@ -163,11 +163,11 @@ impl Claimer {
                 break;
             }
             let node = Arc::clone(node);
-            node.user.clone().spawn(async move {
+            node.user.clone().spawn(boxed(async move {
                 for image in together {
                     take_up(Arc::clone(&node), id, claim, image).await;
                 }
-            });
+            }));
         }
         Ok(match (more, taken) {
             (true, 1..) => None,

@@ -1,6 +1,6 @@
 //! Asking things of runs, from a process that may or may not run any.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use windlass_core::{Order, RunId, RunState};
@@ -9,6 +9,7 @@ use windlass_store::{Act, Idle, NewEnd, NodeRow, Refusal, Store};
 use crate::{
     Cancelled, Codec, Compressed, Error, Run, Runs, Start, Workflow,
     backroom::Backroom,
+    boxed::boxed,
     hub::{Hub, PAYLOAD_LIMIT},
     identity::Identity,
     node::Node,
@@ -44,9 +45,11 @@ impl Client {
     /// # Errors
     ///
     /// When the database cannot be opened.
-    pub async fn connect(url: &str) -> Result<Self, Error> {
-        let store = crate::stores::open(url).await?;
-        Self::over(store, Arc::new(Compressed::default())).await
+    pub fn connect(url: &str) -> impl Future<Output = Result<Self, Error>> + Send {
+        boxed(async move {
+            let store = crate::stores::open(url).await?;
+            Self::over(store, Arc::new(Compressed::default())).await
+        })
     }
 
     /// A client of a store that is open already.
@@ -183,7 +186,7 @@ impl Client {
 
     fn end_of(&self, verdict: &windlass_core::Verdict) -> Result<NewEnd, Error> {
         let encode = |why: String| Error::Encode { what: "a verdict".to_owned(), why };
-        let json = serde_json::to_vec(verdict).map_err(|error| encode(error.to_string()))?;
+        let json = verdict.to_json().map_err(|error| encode(error.to_string()))?;
         let failure = self.hub().codec.encode(json.into()).map_err(|error| encode(error.to_string()))?;
         Ok(NewEnd { state: verdict.state(), output: None, failure: Some(failure) })
     }

@@ -27,6 +27,7 @@ use windlass_store::{Act, Refusal, Store, StoreError, Unit, Written};
 
 use crate::{
     Error,
+    boxed::boxed,
     identity::Identity,
     metric::CommitMeter,
     run_loop::{Mail, RunCell},
@@ -316,7 +317,7 @@ impl Committer {
                 Err(error) if error.is_temporary() => {
                     tracing::warn!(units = units.len(), %error, "the commit failed; trying again");
                     // A task of its own: a timer must not be asked when its runtime goes down, and that wakes it.
-                    let paused = tokio::spawn(sleep(pause));
+                    let paused = tokio::spawn(boxed(sleep(pause)));
                     let goes_on = tokio::select! {
                         slept = paused => slept.is_ok(),
                         () = stop.cancelled() => false,

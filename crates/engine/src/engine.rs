@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt::Display,
+    future::Future,
     ops::Deref,
     str::FromStr,
     sync::Arc,
@@ -17,6 +18,7 @@ use crate::{
     AnyWorkflow, Client, Codec, Compressed, Error, Executor, Overdue, Resources,
     authoring::transaction,
     backroom::Backroom,
+    boxed::boxed,
     claimer::Claimer,
     heart::Heart,
     hub::{Hub, PAYLOAD_LIMIT},
@@ -76,8 +78,8 @@ impl Engine {
     ///
     /// When something could not be handed over; the error says what. Others take it over when this process
     /// is gone.
-    pub async fn stop(&self) -> Result<(), Error> {
-        self.stop_within(self.node.options.stop_grace).await
+    pub fn stop(&self) -> impl Future<Output = Result<(), Error>> + Send {
+        boxed(self.stop_within(self.node.options.stop_grace))
     }
 
     /// Stops at once: what executes is stopped without waiting for it.
@@ -85,8 +87,8 @@ impl Engine {
     /// # Errors
     ///
     /// As [`stop`](Self::stop).
-    pub async fn stop_now(&self) -> Result<(), Error> {
-        self.stop_within(Duration::ZERO).await
+    pub fn stop_now(&self) -> impl Future<Output = Result<(), Error>> + Send {
+        boxed(self.stop_within(Duration::ZERO))
     }
 
     async fn stop_within(&self, grace: Duration) -> Result<(), Error> {
@@ -375,7 +377,11 @@ impl EngineBuilder {
     /// # Errors
     ///
     /// When the engine was set up wrongly (every problem is listed), or the database cannot be used.
-    pub async fn launch(mut self) -> Result<Engine, Error> {
+    pub fn launch(self) -> impl Future<Output = Result<Engine, Error>> + Send {
+        boxed(self.open())
+    }
+
+    async fn open(mut self) -> Result<Engine, Error> {
         let slots = self.options.slots;
         let served = self.served.take().unwrap_or_else(|| vec![DEFAULT_QUEUE.into()]);
         for queue in served.into_iter().chain(self.executors.keys().map(Arc::clone)) {
@@ -464,7 +470,7 @@ async fn register(
         let definition = Arc::clone(workflow.definition());
         let encode =
             |why: String| Error::Encode { what: format!("the definition of `{}`", definition.name), why };
-        let json = serde_json::to_vec(&*definition).map_err(|error| encode(error.to_string()))?;
+        let json = definition.to_json().map_err(|error| encode(error.to_string()))?;
         let body = codec.encode(json.into()).map_err(|error| encode(error.to_string()))?;
         let (name, version) = (Arc::clone(&definition.name), Arc::clone(&definition.version));
         let id = store.define(DefinitionRow { workflow: Arc::clone(&name), version, body }).await?;

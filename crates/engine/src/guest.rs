@@ -9,6 +9,7 @@ use windlass_store::{Act, Refusal, SpreadKey, SpreadRow, Unit, Written};
 
 use crate::{
     Cx, Done,
+    boxed::boxed,
     committer::{Fate, Lost, Reply},
     node::Node,
     report::{Ending, Report},
@@ -72,10 +73,10 @@ impl Guest {
         }
         live.cx.inner().stop.set();
         let (abort, grace) = (live.task.clone(), self.node.options.cancel_grace);
-        self.node.user.spawn(async move {
+        self.node.user.spawn(boxed(async move {
             tokio::time::sleep(grace).await;
             abort.abort();
-        });
+        }));
     }
 
     /// Drops the attempt at once. Nobody else may execute what this process cannot stop, so that is left alone.

@@ -257,7 +257,7 @@ pub(crate) fn verdict_of(client: &Client, end: &End) -> Result<Option<Verdict>, 
     let json = client.hub().read("why the run ended", kept)?;
     let decode =
         |why: serde_json::Error| Error::Decode { what: "why the run ended".into(), why: why.to_string() };
-    serde_json::from_slice(&json).map(Some).map_err(decode)
+    Verdict::from_json(&json).map(Some).map_err(decode)
 }
 
 impl<O: DeserializeOwned> Future for Run<O> {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use windlass_core::{ClaimId, NodeId, RunId, Time};
 use windlass_store::{Death, Heartbeat, NewNode, NodeRow, Place, StoreError};
 
-use crate::{Error, clock::awake_or_not, metric, node::Node, run_loop::Mail, take_up::take_up};
+use crate::{Error, boxed::boxed, clock::awake_or_not, metric, node::Node, run_loop::Mail, take_up::take_up};
 
 /// How many runs one transaction of a sweep releases: others write in between.
 const SWEEP: usize = 500;
@@ -207,7 +207,7 @@ impl Heart {
         // Whether there is room or not, it is here.
         node.occupy(1);
         let adopter = Arc::clone(node);
-        node.user.spawn(async move { take_up(adopter, id, claim, image).await });
+        node.user.spawn(boxed(take_up(adopter, id, claim, image)));
         Ok(())
     }
 
@@ -378,7 +378,7 @@ impl Heart {
             self.probed = Instant::now();
             self.stuck = false;
             let alive = Arc::clone(&self.alive);
-            self.node.user.spawn(async move { alive.store(true, Ordering::Release) });
+            self.node.user.spawn(boxed(async move { alive.store(true, Ordering::Release) }));
         } else if self.probed.elapsed() > STUCK && !self.stuck {
             self.stuck = true;
             tracing::error!(

@@ -43,6 +43,7 @@
 //! | `postgres` | state in a PostgreSQL database, for many processes on many machines | no |
 //! | `tls` | encrypted connections to PostgreSQL; brings `postgres` along | no |
 //! | `macros` | `#[workflow]`, `#[task]`, `compose!`, `#[windlass::test]` | yes |
+//! | `jiff` | `Time` becomes an instant of the `jiff` crate and back, for calendars and time zones | no |
 //! | `testing` | the `Lab`: virtual time, planned failures, crashes | no |
 
 #[doc(hidden)]
@@ -52,6 +53,8 @@ mod arguments;
 mod attempt;
 mod authoring;
 mod backroom;
+mod boxed;
+mod busy;
 mod by_run;
 mod claimer;
 mod client;
@@ -106,6 +109,7 @@ pub use engine::{Engine, EngineBuilder};
 pub use error::{Error, RunError};
 pub use executor::{Assignment, Executing, Executor};
 pub use handle::{Cancelled, Run};
+#[cfg(feature = "jiff")]
 pub use jiff;
 pub use runs::{Bulk, Runs};
 pub use settings::{var, var_or};

@@ -15,12 +15,13 @@ use tokio::{
     sync::{Notify, Semaphore},
     time::Instant,
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 use windlass_core::{ClaimId, Failure, NodeId, Plan, RunId, Time};
 use windlass_store::{DefinitionId, InboxRow};
 
 use crate::{
     AnyWorkflow, Cx, Executor, Resources,
+    busy::Busy,
     by_run::ByRun,
     guests::Guests,
     hub::Hub,
@@ -43,6 +44,12 @@ pub(crate) struct Registered {
 
 /// Decides, in tests, which attempts fail on purpose.
 pub(crate) type Saboteur = Arc<dyn Fn(&Cx) -> Option<Failure> + Send + Sync>;
+
+/// Lets other threads have what was woken on this one last. A worker of tokio keeps that for itself, where nobody can
+/// take it, until something newer takes its place.
+pub(crate) fn make_way(user: &Handle) {
+    user.spawn(async {});
+}
 
 /// What the services and run loops of one engine share.
 pub(crate) struct Node {
@@ -88,7 +95,7 @@ pub(crate) struct Node {
     /// Cancelled just before it leaves: from then on it joins no more.
     pub(crate) leaving: CancellationToken,
     /// The blocking attempts that exist.
-    pub(crate) blocking: TaskTracker,
+    pub(crate) blocking: Busy,
 }
 
 impl Node {
@@ -127,15 +134,14 @@ impl Node {
             released: Notify::new(),
             stopping: CancellationToken::new(),
             leaving: CancellationToken::new(),
-            blocking: TaskTracker::new(),
+            blocking: Busy::default(),
         })
     }
 
-    /// Before code begins on this thread that may keep it: lets other threads have what was woken on it last. A
-    /// worker of tokio keeps that for itself, where nobody can take it, until something newer takes its place.
+    /// Before code begins on this thread that may keep it: lets other threads have what was woken on it last.
     pub(crate) fn make_way(&self) {
         if self.is_shared {
-            self.user.spawn(async {});
+            make_way(&self.user);
         }
     }
 

@@ -29,6 +29,7 @@ use windlass_store::{Act, InboxRow, OUTCOME, StepRow, StoreError, Unit};
 
 use crate::{
     Cx, Done, Slot,
+    boxed::boxed,
     committer::{Lost, Reply},
     order,
     outputs::Outputs,
@@ -238,7 +239,7 @@ impl RunLoop {
         }
         self.alarm = at.map(|at| {
             let cell = Arc::clone(cell);
-            let alarm = cell.node.user.clone().spawn(async move {
+            let alarm = cell.node.user.clone().spawn(boxed(async move {
                 let clock = &cell.node.hub.clock;
                 tokio::time::sleep_until(clock.instant(at)).await;
                 // The clock follows the store's, and may have been set back meanwhile.
@@ -246,7 +247,7 @@ impl RunLoop {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
                 cell.deliver(Mail::Tick);
-            });
+            }));
             (at, alarm.abort_handle())
         });
     }
@@ -423,12 +424,12 @@ fn submit(cell: &RunCell, act: Act, reply: Reply) {
 /// Waits until no other suspect of this node executes.
 fn isolate(cell: &Arc<RunCell>, lane: LaneId) {
     let cell = Arc::clone(cell);
-    cell.node.user.clone().spawn(async move {
+    cell.node.user.clone().spawn(boxed(async move {
         // The semaphore is never closed. A run that is over needs no isolation, and gives it back.
         if let Ok(alone) = Arc::clone(&cell.node.isolation).acquire_owned().await {
             cell.deliver(Mail::Isolated(lane, alone));
         }
-    });
+    }));
 }
 
 /// A uniform number in `[0, 1)` for jitter; nothing depends on its quality.

@@ -3,7 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
-use windlass_core::{Failure, Plan, RunId, RunState, Skip, StepKind, TaskState, TaskView, Time, Verdict};
+use windlass_core::{
+    Definition, Failure, Plan, RunId, RunState, Skip, StepKind, TaskState, TaskView, Time, Verdict,
+};
 use windlass_store::{Place, RunImage, Wait};
 
 use crate::{
@@ -102,7 +104,7 @@ pub(crate) async fn plan(client: &Client, image: &RunImage) -> Result<Arc<Plan>,
                 || Error::Decode { what: what(), why: "it is missing from the database".to_owned() };
             let row = client.hub().store.definition(id).await?.ok_or_else(missing)?;
             let json = client.hub().read(what(), row.body)?;
-            let definition = serde_json::from_slice(&json)
+            let definition = Definition::from_json(&json)
                 .map_err(|why| Error::Decode { what: what(), why: why.to_string() })?;
             Ok(Arc::new(Plan::new(Arc::new(definition))))
         }

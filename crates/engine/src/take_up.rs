@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use windlass_core::{
-    ClaimId, Detail, LaneId, NodeId, Plan, Run, RunId, RunState, Seed, Step, StepKind, Verdict,
+    ClaimId, Definition, Detail, LaneId, NodeId, Plan, Run, RunId, RunState, Seed, Step, StepKind, Verdict,
 };
 use windlass_store::{
     Act, End, NewEnd, NewSpread, OUTCOME, RunImage, SpreadKey, SpreadRow, StepRow, Unit, Wait,
@@ -82,7 +82,7 @@ async fn check_version(hub: &Hub, image: &RunImage, registered: &Registered) -> 
     let row = hub.store.definition(recorded).await.map_err(|error| error.to_string())?;
     let row = row.ok_or("the definition that it was recorded under is missing")?;
     let body = hub.read("a definition", row.body).map_err(|error| error.to_string())?;
-    let old = serde_json::from_slice(&body)
+    let old = Definition::from_json(&body)
         .map_err(|error| format!("the recorded definition cannot be read: {error}"))?;
     let plan = &registered.plan;
     plan.continues(&old, image.steps.iter().map(|step| &*step.name))
@@ -175,8 +175,7 @@ pub(crate) fn step(hub: &Hub, row: &StepRow) -> Result<Step, Error> {
         Some(kept) => {
             let what = || format!("the record of `{}`", row.name);
             let json = hub.read(what(), kept.clone())?;
-            serde_json::from_slice(&json)
-                .map_err(|why| Error::Decode { what: what(), why: why.to_string() })?
+            Detail::from_json(&json).map_err(|why| Error::Decode { what: what(), why: why.to_string() })?
         }
     };
     Ok(Step {
@@ -218,7 +217,7 @@ fn block(
 /// A time limit holds for a blocked run too, and needs none of its code.
 fn time_out(node: &Arc<Node>, holder: NodeId, claim: ClaimId, run: RunId, after: Duration) {
     let verdict = Verdict::TimedOut { after, unfinished: Vec::new() };
-    let failure = match serde_json::to_vec(&verdict).map(|json| node.hub.codec.encode(json.into())) {
+    let failure = match verdict.to_json().map(|json| node.hub.codec.encode(json.into())) {
         Ok(Ok(kept)) => Some(kept),
         _ => None,
     };

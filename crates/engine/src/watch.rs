@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use windlass_core::{Failure, RunId, RunState, StepKind, Time, Verdict};
 use windlass_store::{Place, RunImage};
 
-use crate::{Client, Error, handle::verdict_of, take_up};
+use crate::{Client, Error, boxed::boxed, handle::verdict_of, take_up};
 
 /// How many updates may wait for a slow watcher.
 const AHEAD: usize = 64;
@@ -60,10 +60,10 @@ pub struct Watch {
 impl Watch {
     pub(crate) fn new(client: Client, run: RunId) -> Self {
         let (sender, updates) = channel(AHEAD);
-        tokio::spawn(async move {
+        tokio::spawn(boxed(async move {
             let follower = Follower { client, run, seen: HashSet::new(), state: None };
             follower.follow(&sender).await;
-        });
+        }));
         Self { updates }
     }
 

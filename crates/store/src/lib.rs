@@ -3,8 +3,8 @@
 //! [`Store`] is the door between the engine and a database. It speaks in batches and in domain words, and
 //! it decides nothing: what a record means is the business of `windlass-core` and the engine.
 //!
-//! - [`Memory`] is the reference model: the shortest code that is right. Tests run on it, and every other
-//!   store must agree with it.
+//! - `Memory` (feature `memory`) is the reference model: the shortest code that is right. Tests run on it, and every
+//!   other store must agree with it.
 //! - `conformance` (feature `conformance`) is the suite that any store runs against itself.
 
 mod act;
@@ -12,6 +12,7 @@ mod along;
 mod commit_moment;
 mod error;
 mod host;
+#[cfg(feature = "memory")]
 mod memory;
 mod query;
 mod record;
@@ -30,6 +31,7 @@ pub use along::{Along, Fate};
 pub use commit_moment::CommitMoment;
 pub use error::StoreError;
 pub use host::host_name;
+#[cfg(feature = "memory")]
 pub use memory::{Call, Memory, Moment, Side, Verdict};
 pub use query::{Page, Query};
 pub use record::{

@@ -26,6 +26,16 @@ impl Rule {
         read(json, &mut Path::default())
     }
 
+    /// Reads a rule from the text of its JSON form.
+    ///
+    /// # Errors
+    ///
+    /// When the text is anything but a rule.
+    pub fn from_text(json: &str) -> Result<Self, serde_json::Error> {
+        // By its bytes: everything else is read so, and shares that code.
+        serde_json::from_slice(json.as_bytes())
+    }
+
     /// The rule in its JSON form.
     #[must_use]
     pub fn to_json(&self) -> Value {

@@ -16,7 +16,7 @@ use windlass_sqlite::{Holder, Sqlite, Transacted, Transaction};
 use windlass_store::{Answer, Refusal, StepRow, StoreError};
 
 use super::{Held, Job, guard, limits::check};
-use crate::{Call, Cx, Done, OnSqlite, committer::Lost, run_loop::Recorded};
+use crate::{Call, Cx, Done, OnSqlite, boxed::boxed, committer::Lost, run_loop::Recorded};
 
 /// How many times a body is executed again at once because its transaction could not be committed, before that is a
 /// failed attempt.
@@ -59,7 +59,7 @@ impl Job {
         let (done, executed, began) = (Mutex::default(), AtomicU32::new(0), Mutex::default());
         let work = Arc::new(Work { body, call, done, executed, began });
         // Nobody can stop this any more: what is committed has happened, whatever comes meanwhile.
-        tokio::spawn(self.hand_in(work, held).in_current_span());
+        tokio::spawn(boxed(self.hand_in(work, held)).in_current_span());
     }
 
     async fn hand_in(mut self, work: Arc<Work>, held: Held) {

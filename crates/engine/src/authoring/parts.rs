@@ -134,7 +134,7 @@ pub fn build<I, O>(workflow: WorkflowParts, tasks: Vec<(TaskParts, TaskCode)>) -
 impl TaskParts {
     fn draft(self) -> TaskDraft {
         let mut task = TaskDraft::new(self.name).after(self.after.iter().copied());
-        task.rule = self.rule.map(|json| match serde_json::from_str::<Rule>(json) {
+        task.rule = self.rule.map(|json| match Rule::from_text(json) {
             Ok(rule) => rule,
             Err(error) => panic!("the rule of `{}` is not one: {error}: {json}", self.name),
         });

@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use windlass_store::{Refusal, Unit, Written};
 
 use super::{FEW, Lost, Thread, queue::Replier};
+use crate::node::make_way;
 
 /// The answers to a batch, on their way to those who wait for them.
 ///
@@ -60,8 +61,7 @@ impl Answers {
         if !self.called.load(Ordering::Acquire) && !self.called.swap(true, Ordering::AcqRel) {
             let taker = Arc::clone(self);
             self.user.spawn(async move { taker.take_all() });
-            // The last that is spawned on a thread is kept by it; see `Node::make_way`.
-            self.user.spawn(async {});
+            make_way(&self.user);
         }
     }
 

@@ -110,9 +110,14 @@ impl RunCell {
     /// Tells the run something, from any thread.
     pub(crate) fn tell(self: &Arc<Self>, mail: Mail) {
         if let Some(mail) = self.leave(mail) {
-            let cell = Arc::clone(self);
-            self.node.user.spawn(async move { cell.hear(mail) });
+            self.hear_later(mail);
         }
+    }
+
+    /// Has a task of its own, which has the turn then, hear something.
+    fn hear_later(self: &Arc<Self>, mail: Mail) {
+        let cell = Arc::clone(self);
+        self.node.user.spawn(async move { cell.hear(mail) });
     }
 
     /// Tells the run something on a thread of this kind.
@@ -230,8 +235,7 @@ impl RunCell {
             if run.now - began > SPELL {
                 drop(post);
                 // A task of its own has the turn now, and hears them.
-                let cell = Arc::clone(self);
-                self.node.user.spawn(async move { cell.hear(Mail::GoOn) });
+                self.hear_later(Mail::GoOn);
                 self.node.make_way();
                 return false;
             }

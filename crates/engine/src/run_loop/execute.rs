@@ -8,6 +8,7 @@ use super::{Live, Mail, RunCell, RunLoop, cell::Stopped};
 use crate::{
     Code, Cx, Slot, arguments,
     attempt::{self, Begun, Host, Over},
+    boxed::boxed,
 };
 
 impl RunLoop {
@@ -72,10 +73,10 @@ impl RunLoop {
         let Some(live) = self.attempts.get(&lane) else { return };
         live.cx.inner().stop.set();
         let (abort, grace) = (live.task.abort_handle(), cell.node.options.cancel_grace);
-        cell.node.user.spawn(async move {
+        cell.node.user.spawn(boxed(async move {
             tokio::time::sleep(grace).await;
             abort.abort();
-        });
+        }));
     }
 
     /// Drops what still executes, waits until it is gone, and gives the run's place back.
@@ -90,7 +91,7 @@ impl RunLoop {
             return;
         }
         let cell = Arc::clone(cell);
-        cell.node.user.clone().spawn(async move {
+        cell.node.user.clone().spawn(boxed(async move {
             for (_, live) in self.attempts.drain() {
                 live.cx.inner().stop.set();
                 live.task.abort();
@@ -101,7 +102,7 @@ impl RunLoop {
                 // Only now is nothing of it left here.
                 cell.release();
             }
-        });
+        }));
     }
 }
 

@@ -23,7 +23,7 @@ impl RunCell {
         if detail.is_empty() {
             return Ok(None);
         }
-        let json = serde_json::to_vec(detail).map_err(|error| error.to_string())?;
+        let json = detail.to_json().map_err(|error| error.to_string())?;
         self.node.hub.codec.encode(json.into()).map(Some).map_err(|error| error.to_string())
     }
 

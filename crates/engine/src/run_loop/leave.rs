@@ -152,6 +152,6 @@ fn is_far(cell: &RunCell, until: Time) -> bool {
 }
 
 fn encode_verdict(cell: &RunCell, verdict: &Verdict) -> Result<Bytes, String> {
-    let json = serde_json::to_vec(verdict).map_err(|error| error.to_string())?;
+    let json = verdict.to_json().map_err(|error| error.to_string())?;
     cell.node.hub.codec.encode(json.into()).map_err(|error| error.to_string())
 }

@@ -9,6 +9,7 @@ use windlass_store::{NewRun, Place, RunImage, StoreError, Written};
 
 use crate::{
     Slot,
+    boxed::boxed,
     committer::{Fate, Thread},
     node::{Node, Registered},
     outputs::Outputs,
@@ -122,7 +123,7 @@ impl Seat {
                 _ => node.claim.notify_one(),
             }
         };
-        node.user.spawn(reading);
+        node.user.spawn(boxed(reading));
     }
 
     /// The run with its records, asked for again while the store is out of reach.
