@@ -7,6 +7,11 @@ use std::time::Duration;
 pub(crate) struct Latencies(Vec<Duration>);
 
 impl Latencies {
+    /// One with room for some, so that what it measures need not wait for more.
+    pub(crate) fn with_room() -> Self {
+        Self(Vec::with_capacity(1024))
+    }
+
     /// Adds one.
     pub(crate) fn push(&mut self, took: Duration) {
         self.0.push(took);

@@ -118,7 +118,7 @@ pub(crate) async fn keep_busy(
     for _ in 0..concurrency {
         let (engine, roll) = (engine.clone(), Arc::clone(roll));
         loops.spawn(async move {
-            let mut latencies = Latencies::default();
+            let mut latencies = Latencies::with_room();
             while begin.elapsed() < span {
                 let start = Instant::now();
                 engine.start(chain::workflow(), ()).await?.await?;

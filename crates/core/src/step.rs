@@ -77,16 +77,23 @@ pub struct Detail {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<u32>,
     /// What the task changed in the run's context.
-    #[serde(default, skip_serializing_if = "Changes::is_empty")]
-    pub changes: Changes,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Box<Changes>>,
 }
 
 impl Detail {
+    /// What a completed attempt says.
+    #[must_use]
+    pub fn completed(changes: Changes, items: Option<u32>) -> Self {
+        let changes = (!changes.is_empty()).then(|| Box::new(changes));
+        Self { changes, items, ..Self::default() }
+    }
+
     /// Whether there is nothing to write.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let Self { failure, skipped, retry_at, items, changes } = self;
-        failure.is_none() && skipped.is_none() && retry_at.is_none() && items.is_none() && changes.is_empty()
+        failure.is_none() && skipped.is_none() && retry_at.is_none() && items.is_none() && changes.is_none()
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) struct RunLoop {
     run: Run,
     /// When it last looked at the clock: when it was told something, or an attempt ended.
     now: Instant,
+    /// The store's time then.
+    at: Time,
     /// Attempts that may start.
     starts: VecDeque<Attempt>,
     outputs: Outputs,
@@ -84,6 +86,7 @@ impl RunLoop {
         Self {
             run,
             now,
+            at: Time(0),
             // Mostly there is one at a time.
             starts: VecDeque::with_capacity(1),
             outputs,
@@ -114,41 +117,47 @@ impl RunLoop {
         if !cell.node.is(cell.subject.holder) {
             self.vanish();
         } else if cell.node.stopping.is_cancelled() {
-            self.apply(cell, Event::Halt);
+            self.apply(Event::Halt);
         }
-        self.apply(cell, Event::Begin);
+        self.apply(Event::Begin);
         for row in self.early.take().into_iter().flatten() {
             self.hear_outcome(cell, &row);
         }
     }
 
     /// Lets nothing begin any more: neither what the core asks for from now on, nor what it has asked for already.
-    fn halt(&mut self, cell: &RunCell) {
-        self.apply(cell, Event::Halt);
-        let started_at = cell.node.hub.clock.at(self.now);
+    fn halt(&mut self) {
+        self.apply(Event::Halt);
+        let started_at = self.at;
         for attempt in std::mem::take(&mut self.starts) {
             let (lane, ended) = (attempt.lane, Ended::Cut);
-            self.apply(cell, Event::Ended { lane, started_at, ended, dice: 0.0 });
+            self.apply(Event::Ended { lane, started_at, ended, dice: 0.0 });
         }
         for live in self.attempts.values() {
             live.cx.inner().call_off.set();
         }
     }
 
-    fn apply(&mut self, cell: &RunCell, event: Event) {
-        self.run.apply(event, cell.node.hub.clock.at(self.now));
+    fn apply(&mut self, event: Event) {
+        self.run.apply(event, self.at);
+    }
+
+    /// Notes what the clock shows.
+    fn set_now(&mut self, cell: &RunCell, now: Instant) {
+        self.now = now;
+        self.at = cell.node.hub.clock.at(now);
     }
 
     pub(super) fn take(&mut self, cell: &Arc<RunCell>, mail: Mail) {
         if self.over {
             return;
         }
-        self.now = Instant::now();
+        self.set_now(cell, Instant::now());
         if !matches!(mail, Mail::Inbox(_) | Mail::Tick | Mail::GoOn | Mail::Describe(_)) {
             self.news = self.now;
         }
         match mail {
-            Mail::Committed(records, Ok(())) => self.apply(cell, Event::Recorded(records)),
+            Mail::Committed(records, Ok(())) => self.apply(Event::Recorded(records)),
             Mail::Committed(_, Err(lost)) => self.lost(cell, &lost),
             Mail::Ended { lane, started_at, outcome } => {
                 if let Some(live) = self.attempts.remove(&lane) {
@@ -156,7 +165,7 @@ impl RunLoop {
                 }
                 self.attempt_ended(cell, lane, started_at, outcome.map(|outcome| *outcome));
             }
-            Mail::Recorded { lane, done, record } => self.attempt_recorded(cell, lane, *done, record),
+            Mail::Recorded { lane, done, record } => self.attempt_recorded(lane, *done, record),
             Mail::Begin(inbox) => self.begin(cell, inbox),
             // What outlives its attempt does not speak for the next one.
             Mail::Deferred(lane, attempt, _) | Mail::Undeferred(lane, attempt)
@@ -164,23 +173,23 @@ impl RunLoop {
             Mail::Deferred(lane, _, until) => {
                 // What waits kills nobody.
                 self.isolated.remove(&lane);
-                self.apply(cell, Event::Deferred { lane, until });
+                self.apply(Event::Deferred { lane, until });
             }
-            Mail::Undeferred(lane, _) => self.apply(cell, Event::Undeferred(lane)),
+            Mail::Undeferred(lane, _) => self.apply(Event::Undeferred(lane)),
             Mail::Isolated(lane, isolation) => {
                 self.isolated.insert(lane, isolation);
-                self.apply(cell, Event::Isolated(lane));
+                self.apply(Event::Isolated(lane));
             }
             Mail::Inbox(row) => self.hear(cell, *row),
-            Mail::Withdrawn { lanes, out, why } => self.withdrawn(cell, lanes, &out, why),
+            Mail::Withdrawn { lanes, out, why } => self.withdrawn(lanes, &out, why),
             Mail::Tick => {
                 self.alarm = None;
-                self.apply(cell, Event::Tick);
+                self.apply(Event::Tick);
             }
             Mail::GoOn => {}
-            Mail::Halt => self.halt(cell),
+            Mail::Halt => self.halt(),
             Mail::GiveUp => {
-                self.halt(cell);
+                self.halt();
                 for live in self.attempts.values() {
                     live.cx.inner().stop.set();
                     // Nobody else may run what this process cannot stop running.
@@ -207,7 +216,6 @@ impl RunLoop {
                 // Others on this thread have waited long enough.
                 return cell.tell_later(Mail::GoOn);
             }
-            self.now = Instant::now();
             if !cell.node.may_act_at(self.now, cell.subject.holder) {
                 return self.lost(cell, &Lost::Fenced);
             }
@@ -286,11 +294,11 @@ impl RunLoop {
             },
         };
         let dice = if matches!(ended, Ended::Failed(_)) { fastrand() } else { 0.0 };
-        self.apply(cell, Event::Ended { lane, started_at, ended, dice });
+        self.apply(Event::Ended { lane, started_at, ended, dice });
     }
 
     /// Takes in a result whose record is durable: whatever came meanwhile, it counts.
-    fn attempt_recorded(&mut self, cell: &RunCell, lane: LaneId, done: Done, record: Recorded) {
+    fn attempt_recorded(&mut self, lane: LaneId, done: Done, record: Recorded) {
         if let Some(live) = self.attempts.remove(&lane) {
             self.keep_saved(&live.cx);
         }
@@ -298,7 +306,7 @@ impl RunLoop {
         let Recorded { started_at, ended_at: at, kept, items } = record;
         self.outputs.set(lane, done.output, kept);
         let ended = Ended::Recorded { changes: done.changes, items, at };
-        self.apply(cell, Event::Ended { lane, started_at, ended, dice: 0.0 });
+        self.apply(Event::Ended { lane, started_at, ended, dice: 0.0 });
     }
 
     /// Takes a result in, unless it cannot be kept.
@@ -337,7 +345,7 @@ impl RunLoop {
             Order::Cancel { .. } | Order::Terminate { .. } => {}
         }
         let pauses = order == Order::Pause;
-        self.apply(cell, Event::Order(order));
+        self.apply(Event::Order(order));
         if pauses {
             // What the core has asked for already is published first: else it would be published after all.
             self.carry_out(cell);

@@ -26,11 +26,11 @@ impl Run {
         let attempt = self.lane(lane).spent + 1;
         match ended {
             Ended::Completed { changes, items } => {
-                let detail = Detail { changes, items, ..Detail::default() };
+                let detail = Detail::completed(changes, items);
                 self.lane_done(lane, StepKind::Completed, attempt, started_at, now, detail);
             }
             Ended::Recorded { changes, items, at } => {
-                let detail = Detail { changes, items, ..Detail::default() };
+                let detail = Detail::completed(changes, items);
                 self.keep(lane, StepKind::Completed, &detail);
                 self.lane_over(lane, StepKind::Completed, attempt, at);
             }
@@ -106,13 +106,13 @@ impl Run {
     pub(super) fn keep(&mut self, lane: LaneId, kind: StepKind, detail: &Detail) {
         let task = &mut self.tasks[lane.task.get()];
         match (kind, &mut task.lanes, lane.item) {
-            (StepKind::Completed, Lanes::Many(fan), Some(item)) if !detail.changes.is_empty() => {
-                fan.changes.insert(item, detail.changes.clone());
+            (StepKind::Completed, Lanes::Many(fan), Some(item)) => {
+                fan.changes.extend(detail.changes.as_deref().map(|changes| (item, changes.clone())));
             }
             (StepKind::Completed, Lanes::One(_), _) => {
                 task.items = detail.items;
-                if !detail.changes.is_empty() {
-                    task.changes = Some(Box::new(detail.changes.clone()));
+                if detail.changes.is_some() {
+                    task.changes.clone_from(&detail.changes);
                     self.any_changes = true;
                 }
             }

@@ -182,13 +182,15 @@ fn end(world: &World, verdict: &Verdict) {
 pub fn facts(world: &World) -> Facts<'_> {
     let definition = &world.setup.definition;
     let outcomes = definition.indices().filter_map(|at| Some((at, world.run.outcome(at)?))).collect();
-    let mut by_lane: BTreeMap<LaneId, &Changes> = BTreeMap::new();
+    let mut by_lane: BTreeMap<LaneId, Option<&Changes>> = BTreeMap::new();
     for (_, step) in world.records().filter(|(_, step)| step.kind == StepKind::Completed) {
-        by_lane.insert(world.plan.lane(&step.name).expect("a record has a lane"), &step.detail.changes);
+        let lane = world.plan.lane(&step.name).expect("a record has a lane");
+        by_lane.insert(lane, step.detail.changes.as_deref());
     }
     let mut changes: BTreeMap<TaskIx, Changes> = BTreeMap::new();
     for (lane, change) in by_lane {
-        changes.entry(lane.task).or_default().extend(change);
+        let entry = changes.entry(lane.task).or_default();
+        change.into_iter().for_each(|change| entry.extend(change));
     }
     Facts { definition, lineage: &world.lineage, initial: &world.setup.context, outcomes, changes }
 }

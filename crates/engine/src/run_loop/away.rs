@@ -71,14 +71,8 @@ impl RunLoop {
     }
 
     /// Published attempts were taken back, but for those of which an outcome is there or may still come.
-    pub(super) fn withdrawn(
-        &mut self,
-        cell: &RunCell,
-        lanes: Vec<(LaneId, u32)>,
-        out: &[SpreadKey],
-        why: Recall,
-    ) {
-        let started_at = cell.node.hub.clock.at(self.now);
+    pub(super) fn withdrawn(&mut self, lanes: Vec<(LaneId, u32)>, out: &[SpreadKey], why: Recall) {
+        let started_at = self.at;
         for (lane, number) in lanes {
             if self.run.out(lane) != Some(number) || out.contains(&self.key_of(lane, number)) {
                 continue;
@@ -87,7 +81,7 @@ impl RunLoop {
                 Recall::Late(after) => Ended::Failed(Failure::deadline_exceeded(after)),
                 Recall::Paused => Ended::Cut,
             };
-            self.apply(cell, Event::Ended { lane, started_at, ended, dice: 0.0 });
+            self.apply(Event::Ended { lane, started_at, ended, dice: 0.0 });
         }
     }
 
@@ -99,7 +93,7 @@ impl RunLoop {
             Err(error) => {
                 // Whoever takes the run up next says so where people look.
                 tracing::error!(%run, %error, "an outcome cannot be read; the run is given up");
-                return self.halt(cell);
+                return self.halt();
             }
         };
         let Report { generation, key, started_at, ending } = report;
@@ -113,7 +107,7 @@ impl RunLoop {
             Ending::Failed(failure) => self.attempt_ended(cell, lane, started_at, Some(Err(failure))),
             Ending::Killed(deaths) => {
                 let ended = Ended::Killed { deaths };
-                self.apply(cell, Event::Ended { lane, started_at, ended, dice: 0.0 });
+                self.apply(Event::Ended { lane, started_at, ended, dice: 0.0 });
             }
         }
         // It goes along with what is recorded of it.

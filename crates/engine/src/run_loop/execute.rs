@@ -34,7 +34,7 @@ impl RunLoop {
                 cell.leave_behind(Mail::Ended { lane, started_at, outcome });
             }
             Begun::Over(Over { started_at, ended, outcome }) => {
-                self.now = ended;
+                self.set_now(cell, ended);
                 self.keep_saved(&cx);
                 self.attempt_ended(cell, lane, started_at, Some(outcome));
             }
@@ -62,13 +62,13 @@ impl RunLoop {
         if let Some(at) = self.starts.iter().position(|attempt| attempt.lane == lane) {
             // It has not begun, so there is nothing to stop.
             self.starts.remove(at);
-            let started_at = cell.node.hub.clock.at(self.now);
-            self.apply(cell, Event::Ended { lane, started_at, ended: Ended::Cut, dice: 0.0 });
+            let started_at = self.at;
+            self.apply(Event::Ended { lane, started_at, ended: Ended::Cut, dice: 0.0 });
         }
         if self.run.out(lane).is_some() {
             // Its row goes with the run's end, and whoever executes it is told then.
-            let started_at = cell.node.hub.clock.at(self.now);
-            self.apply(cell, Event::Ended { lane, started_at, ended: Ended::Cut, dice: 0.0 });
+            let started_at = self.at;
+            self.apply(Event::Ended { lane, started_at, ended: Ended::Cut, dice: 0.0 });
         }
         let Some(live) = self.attempts.get(&lane) else { return };
         live.cx.inner().stop.set();

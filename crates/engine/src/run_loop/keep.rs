@@ -40,7 +40,7 @@ impl RunCell {
         started_at: windlass_core::Time,
     ) -> Result<(Along, Recorded), Failure> {
         let (kept, items) = self.keep(lane, done)?;
-        let detail = Detail { changes: done.changes.clone(), items, ..Detail::default() };
+        let detail = Detail::completed(done.changes.clone(), items);
         let detail = self.encode(&detail).map_err(Failure::permanent)?;
         let (subject, ended_at) = (&self.subject, self.node.hub.clock.now());
         let step = StepRow {

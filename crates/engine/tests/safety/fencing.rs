@@ -169,9 +169,9 @@ async fn a_fenced_node_commits_nothing_and_starts_afresh_without_fencing_its_suc
             noted.store(matches!(fate, Err(StoreError::Fenced)), Ordering::SeqCst);
         }
     });
-    let heartbeat = Duration::from_secs(10);
-    let before = stage.engine("before", store, &falls).name("web").heartbeat(heartbeat).poll(heartbeat * 100);
-    let before = before.launch().await.expect("it launches");
+    let never = Duration::from_secs(1_000);
+    let before = stage.engine("before", store, &falls).name("web").heartbeat(never).stale_after(never * 10);
+    let before = before.poll(never).launch().await.expect("it launches");
     let run = before.start(stage.workflow(), 0).await.expect("the run starts");
     falls.cancel();
     eventually("the run is about to end", PATIENCE, || {
