@@ -9,7 +9,8 @@ mod statements;
 use std::collections::HashMap;
 
 use deliver::{DELIVER, Outcomes};
-use leave::{CONSUME, Consumed, GIVE_UP, LOCK, Leaves};
+pub(crate) use leave::LOCK;
+use leave::{CONSUME, Consumed, GIVE_UP, Leaves};
 use send::{Messages, SEND};
 use statements::{
     CLEAR_INBOX, CLEAR_SAVED, ENDS, FACTS, FORGET, GIVEN, KEYS, STARTS, STEPS, TAGS, TAKE_KEYS,

@@ -6,15 +6,13 @@ use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
 use windlass_store::{Act, Idle, NewEnd, NewMessage, NewRun, Refusal, SpreadKey, Unit, Written};
 
 use crate::{
-    batch::{Batch, Begun, Standing},
+    batch::{Batch, Begun, LOCK, Standing},
     column,
     error::Fault,
     session::Session,
     spread,
 };
 
-/// Taken in the order of ids, so that two batches never wait for each other.
-const LOCK: &str = "SELECT FROM {s}.run WHERE id = ANY($1) ORDER BY id FOR UPDATE";
 const READ: &str = "\
     SELECT r.workflow, r.node, r.generation, r.definition, e.state FROM {s}.run AS r \
     LEFT JOIN LATERAL (\

@@ -7,8 +7,8 @@ use windlass_store::Wait;
 
 use crate::column;
 
-/// In the order of ids, as everybody locks runs who waits for others.
-pub(super) const LOCK: &str = "SELECT FROM {s}.run WHERE id = ANY($1) ORDER BY id FOR UPDATE";
+/// Taken in the order of ids, so that two batches never wait for each other.
+pub(crate) const LOCK: &str = "SELECT FROM {s}.run WHERE id = ANY($1) ORDER BY id FOR UPDATE";
 /// Deletes what held runs have taken in, and keeps the keys.
 pub(super) const CONSUME: &str = "\
     WITH gone AS (\

@@ -89,21 +89,7 @@ pub fn definition(version: &str) -> DefinitionRow {
 }
 
 pub fn new_run() -> NewRun {
-    NewRun {
-        workflow: etl(),
-        queue: "default".into(),
-        priority: 5,
-        delay: None,
-        timeout: None,
-        input: bytes("{}"),
-        context: None,
-        key: None,
-        tags: Vec::new(),
-        forked_from: None,
-        trace: None,
-        steps: Vec::new(),
-        owner: None,
-    }
+    NewRun { input: bytes("{}"), owner: None, ..common::new_run(ClaimId(0), V1) }
 }
 
 pub fn start(new: NewRun) -> Act {
