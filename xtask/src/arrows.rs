@@ -30,10 +30,24 @@ const ROOMS: &[Room] = &[
         never_directly: &[],
         never_at_all: &["rusqlite", "libsqlite3-sys", "tokio-postgres"],
     },
+    // These know how a file is opened and how rows are written, not what for. What they need beside the driver would
+    // be built before SQLite's C code, which takes longer than all else: docs/decisions/0017-what-is-built-first.md.
+    Room {
+        package: "windlass-sqlite-file",
+        neighbours: &[],
+        never_directly: &[],
+        never_at_all: &["tokio", "serde", "serde_json", "tokio-postgres"],
+    },
+    Room {
+        package: "windlass-sqlite-sheet",
+        neighbours: &[],
+        never_directly: &[],
+        never_at_all: &["tokio", "serde", "serde_json", "tokio-postgres"],
+    },
     // Each store knows its own driver.
     Room {
         package: "windlass-sqlite",
-        neighbours: &["windlass-core", "windlass-store"],
+        neighbours: &["windlass-core", "windlass-sqlite-file", "windlass-sqlite-sheet", "windlass-store"],
         never_directly: &[],
         never_at_all: &["tokio-postgres"],
     },

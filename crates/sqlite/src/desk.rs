@@ -25,7 +25,7 @@ use crate::{
     job::Job,
     locks::Locks,
     log::Log,
-    open::{BUSY, CHECKPOINT_PAGES},
+    open::{BUSY, CHECKPOINT_PAGES, VERSION},
     sheets::{Starts, is_repeat},
 };
 
@@ -36,7 +36,6 @@ const WATCHFUL: Duration = Duration::from_millis(3);
 /// The same while nobody else is there.
 const ALONE: Duration = Duration::from_millis(250);
 
-pub(crate) const VERSION: &str = "PRAGMA data_version";
 /// Moves nothing, and answers how many pages there are in the log.
 const PAGES: &str = "PRAGMA wal_checkpoint(NOOP)";
 

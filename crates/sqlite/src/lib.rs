@@ -25,9 +25,6 @@ mod claim;
 mod clock;
 mod column;
 mod commit;
-#[cfg(feature = "counting")]
-#[doc(hidden)]
-pub mod counting;
 mod definition;
 mod desk;
 mod ended;
@@ -51,14 +48,12 @@ mod node;
 mod open;
 mod options;
 mod order;
-mod pen;
 mod place;
 mod readers;
 mod ready;
 mod records;
 mod run;
 mod saved;
-mod sheet;
 mod sheets;
 mod spread;
 mod sqlite;
@@ -72,12 +67,16 @@ mod watcher;
 #[cfg(test)]
 mod plan;
 
-pub use error::OpenError;
 pub use folder::Folder;
-pub use options::{SqliteOptions, Synchronous};
+pub use options::SqliteOptions;
 pub use rusqlite;
 pub use sqlite::Sqlite;
 pub use transaction::Transaction;
 #[doc(hidden)]
 pub use transaction::{Holder, Transacted};
+#[cfg(feature = "counting")]
+#[doc(hidden)]
+pub use windlass_sqlite_file::counting;
+pub use windlass_sqlite_file::{connection::Synchronous, error::OpenError};
+use windlass_sqlite_sheet::{pen, sheet};
 pub use windlass_store::CommitMoment;

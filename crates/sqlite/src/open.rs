@@ -4,13 +4,17 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::mpsc::{RecvTimeoutError, channel},
-    time::Duration,
 };
 
-use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, config::DbConfig};
+use rusqlite::{Connection, MAIN_DB, OpenFlags};
+use windlass_sqlite_file::connection::{check_log, check_sqlite, connect, set_up};
+pub(crate) use windlass_sqlite_file::{
+    connection::{BUSY, CHECKPOINT_PAGES, Setup, VERSION, open_reader},
+    error::failed,
+};
 
 use crate::{
-    OpenError, Synchronous,
+    OpenError,
     clock::Clock,
     locks::Locks,
     migration, mount,
@@ -18,45 +22,11 @@ use crate::{
     watcher::{PATIENCE, name_holder},
 };
 
-/// The first version of SQLite that does not lose committed data when two connections write checkpoints at once.
-const OLDEST_SQLITE: i32 = 3_051_003;
-/// How long a statement waits for a program that knows nothing of our turnstile.
-pub(crate) const BUSY: Duration = Duration::from_secs(5);
-/// After how many pages in the log they are moved to the database: enough that a page which changes often is
-/// moved once for many changes.
-pub(crate) const CHECKPOINT_PAGES: i32 = 4_000;
-/// How much of the log is kept on disk when it is empty, in bytes.
-const LOG_KEPT: i64 = 64 << 20;
-/// How much memory the writer's pages may take, in KiB. Runs are written at the newest end of each table, so what has
-/// to be at hand is that and the inner pages, which are few. More is not better: a commit that split a page has
-/// SQLite walk through the whole cache. With half of this, steps of runs that began long ago cost more.
-const WRITER_CACHE: i32 = 16 << 10;
-/// The same for each reader.
-const READER_CACHE: i32 = 8 << 10;
-
-/// How the writer's connection is set up.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Setup {
-    pub(crate) synchronous: Synchronous,
-    pub(crate) max_pages: Option<u32>,
-    /// Whether the file is made when it is not there.
-    pub(crate) makes: bool,
-}
-
 /// A database that may be used.
 pub(crate) struct Opened {
     pub(crate) conn: Connection,
     pub(crate) locks: Locks,
     pub(crate) path: PathBuf,
-}
-
-/// Refuses an SQLite that can lose data.
-pub(crate) fn check_sqlite() -> Result<(), OpenError> {
-    check_version(rusqlite::version_number(), rusqlite::version())
-}
-
-fn check_version(number: i32, name: &str) -> Result<(), OpenError> {
-    if number < OLDEST_SQLITE { Err(OpenError::OldSqlite { found: name.to_owned() }) } else { Ok(()) }
 }
 
 /// Opens a file for writing, and makes it when it is not there, if that is wanted.
@@ -121,38 +91,6 @@ pub(crate) fn open_memory(setup: Setup, clock: &Clock) -> Result<Connection, Ope
     Ok(conn)
 }
 
-/// Opens a connection that only reads.
-pub(crate) fn open_reader(path: &Path) -> Result<Connection, OpenError> {
-    let conn = connect(path, OpenFlags::empty())?;
-    let set_up = || {
-        keep_plans(&conn)?;
-        conn.pragma_update(None, "cache_size", -READER_CACHE)?;
-        conn.pragma_update(None, "query_only", true)
-    };
-    set_up().map_err(|error| failed(path, &error))?;
-    Ok(conn)
-}
-
-/// Says why a file cannot be opened.
-pub(crate) fn failed(file: &Path, error: &rusqlite::Error) -> OpenError {
-    let (file, reason) = (file.to_owned(), error.to_string());
-    match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => OpenError::Corrupt { file, reason },
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => OpenError::ReadOnly { file, reason },
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => OpenError::Unavailable {
-            file,
-            reason: format!("it is locked by another program ({reason}): close whatever else writes to it"),
-        },
-        Some(ErrorCode::DiskFull) => OpenError::Unavailable {
-            file,
-            reason: format!("there is no room left ({reason}): make room on its disk"),
-        },
-        // What is in the file does not fit what it says it is.
-        None => OpenError::Corrupt { file, reason },
-        Some(_) => OpenError::Unavailable { file, reason },
-    }
-}
-
 /// The file's one true name, so that all who open it find the same locks.
 fn resolve(path: &Path) -> Result<PathBuf, OpenError> {
     if let Ok(known) = path.canonicalize() {
@@ -172,52 +110,6 @@ fn resolve(path: &Path) -> Result<PathBuf, OpenError> {
     }
 }
 
-fn connect(path: &Path, more: OpenFlags) -> Result<Connection, OpenError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
-    #[cfg_attr(not(feature = "counting"), expect(unused_mut, reason = "only counting changes it"))]
-    let mut conn = Connection::open_with_flags(path, flags).map_err(|error| failed(path, &error))?;
-    #[cfg(feature = "counting")]
-    crate::counting::listen(&mut conn);
-    conn.busy_timeout(BUSY).map_err(|error| failed(path, &error))?;
-    Ok(conn)
-}
-
-/// Keeps SQLite from making a new plan whenever other values are bound, which costs more than the statement.
-fn keep_plans(conn: &Connection) -> rusqlite::Result<()> {
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(|_| ())
-}
-
-fn set_up(conn: &Connection, setup: Setup) -> rusqlite::Result<()> {
-    keep_plans(conn)?;
-    let synchronous = match setup.synchronous {
-        Synchronous::Full => "FULL",
-        Synchronous::Normal => "NORMAL",
-    };
-    conn.pragma_update(None, "journal_mode", "WAL")?;
-    conn.pragma_update(None, "synchronous", synchronous)?;
-    conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
-    conn.pragma_update(None, "journal_size_limit", LOG_KEPT)?;
-    conn.pragma_update(None, "cache_size", -WRITER_CACHE)?;
-    conn.pragma_update(None, "temp_store", "MEMORY")?;
-    if let Some(pages) = setup.max_pages {
-        conn.pragma_update(None, "max_page_count", pages)?;
-    }
-    Ok(())
-}
-
-/// A file system without shared memory silently refuses the log that everything here stands on.
-fn check_log(conn: &Connection, path: &Path) -> Result<(), OpenError> {
-    let mode: String = conn
-        .pragma_query_value(None, "journal_mode", |row| row.get(0))
-        .map_err(|error| failed(path, &error))?;
-    if mode == "wal" {
-        return Ok(());
-    }
-    let reason =
-        format!("its file system allows no write-ahead log (SQLite keeps `{mode}`): put it on a local disk");
-    Err(OpenError::Unavailable { file: path.to_owned(), reason })
-}
-
 pub(crate) fn no_locks(file: &Path, error: &io::Error) -> OpenError {
     let file = file.to_owned();
     let reason = format!("the directory {} cannot be used: {error}", Locks::directory(&file).display());
@@ -226,17 +118,5 @@ pub(crate) fn no_locks(file: &Path, error: &io::Error) -> OpenError {
             OpenError::ReadOnly { file, reason }
         }
         _ => OpenError::Unavailable { file, reason },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_sqlite_that_can_lose_data_is_refused() {
-        let error = check_version(3_051_002, "3.51.2").unwrap_err().to_string();
-        assert!(error.contains("3.51.2") && error.contains("3.51.3 or later"), "{error}");
-        check_version(3_051_003, "3.51.3").unwrap();
     }
 }

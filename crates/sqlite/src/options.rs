@@ -5,20 +5,7 @@ use std::{fmt, sync::Arc};
 use windlass_core::Time;
 use windlass_store::CommitMoment;
 
-use crate::{OpenError, Sqlite, clock::Clock};
-
-/// When a commit counts as written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Synchronous {
-    /// When the disk has it. What was acknowledged survives a crash of the process, of the machine, and a power
-    /// cut. This is the default.
-    #[default]
-    Full,
-    /// When the operating system has it. What was acknowledged survives a crash of the process. A power cut or a
-    /// crash of the machine can take the last commits, those since the last checkpoint, with it: runs that were
-    /// acknowledged are then gone, and steps that were recorded run again. The file is never damaged.
-    Normal,
-}
+use crate::{OpenError, Sqlite, Synchronous, clock::Clock};
 
 type Hook = Arc<dyn Fn(CommitMoment) + Send + Sync>;
 

@@ -34,28 +34,9 @@ fn answered<T>(_: T) {}
 fn heard(event: TraceEvent<'_>) {
     // What begins with two dashes is a part of a statement that was heard already.
     if let TraceEvent::Stmt(_, sql) = event
-        && sql != crate::desk::VERSION
+        && sql != crate::connection::VERSION
         && !sql.starts_with("--")
     {
         COUNT.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use windlass_store::Store;
-
-    use super::*;
-    use crate::Sqlite;
-
-    #[tokio::test]
-    async fn what_writes_and_what_reads_is_counted() {
-        begin();
-        let dir = tempfile::tempdir().unwrap();
-        let store = Sqlite::open(dir.path().join("app.db").to_str().unwrap()).await.unwrap();
-        let opened = so_far();
-        assert!(opened > 0, "making the tables is a statement too");
-        store.nodes().await.unwrap();
-        assert!(so_far() >= opened + 3, "a question has a beginning, a query and an end");
     }
 }

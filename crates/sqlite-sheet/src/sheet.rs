@@ -11,7 +11,7 @@ const SIZES: [usize; 3] = [32, 8, 1];
 ///
 /// It must not undo itself when one of its rows cannot be written (`OR FAIL`, `OR IGNORE`): SQLite would keep a
 /// copy of every page that a statement of many rows touches.
-pub(crate) struct Insert {
+pub struct Insert {
     head: &'static str,
     columns: usize,
     texts: OnceLock<[String; SIZES.len()]>,
@@ -19,12 +19,12 @@ pub(crate) struct Insert {
 
 impl Insert {
     /// `head` is everything before the values of the first of so many columns.
-    pub(crate) const fn new(head: &'static str, columns: usize) -> Self {
+    pub const fn new(head: &'static str, columns: usize) -> Self {
         Self { head, columns, texts: OnceLock::new() }
     }
 
     /// One statement for each of the sizes.
-    pub(crate) fn texts(&self) -> &[String; SIZES.len()] {
+    pub fn texts(&self) -> &[String; SIZES.len()] {
         self.texts.get_or_init(|| {
             let row = format!("({})", vec!["?"; self.columns].join(", "));
             SIZES.map(|size| format!("{} {}", self.head, vec![&*row; size].join(", ")))
@@ -33,7 +33,7 @@ impl Insert {
 }
 
 /// A row, which may borrow from the batch that it comes from.
-pub(crate) trait Row<'u> {
+pub trait Row<'u> {
     /// How it is written.
     const INSERT: &'static Insert;
 
@@ -42,7 +42,7 @@ pub(crate) trait Row<'u> {
 }
 
 /// Gathers rows, so that one statement writes many of them. Nobody sees them before they are written.
-pub(crate) struct Sheet<'c, R> {
+pub struct Sheet<'c, R> {
     conn: &'c Connection,
     rows: Vec<R>,
 }
@@ -65,28 +65,29 @@ enum Bound<'u> {
 }
 
 impl<'c, R> Sheet<'c, R> {
-    pub(crate) const fn new(conn: &'c Connection) -> Self {
+    /// A sheet without rows.
+    pub const fn new(conn: &'c Connection) -> Self {
         Self { conn, rows: Vec::new() }
     }
 
     /// The connection that it writes to.
-    pub(crate) const fn conn(&self) -> &'c Connection {
+    pub const fn conn(&self) -> &'c Connection {
         self.conn
     }
 
     /// Gathers a row.
-    pub(crate) fn add(&mut self, row: R) {
+    pub fn add(&mut self, row: R) {
         self.rows.push(row);
     }
 
     /// Puts what was gathered into the order of a key, in which it is written faster.
-    pub(crate) fn sort_by_key<K: Ord>(&mut self, key: impl FnMut(&R) -> K) {
+    pub fn sort_by_key<K: Ord>(&mut self, key: impl FnMut(&R) -> K) {
         self.rows.sort_unstable_by_key(key);
     }
 
     /// Writes what was gathered. Answers how many rows there are now that were not there before, and how many
     /// should be.
-    pub(crate) fn write<'u>(&mut self) -> rusqlite::Result<Wrote>
+    pub fn write<'u>(&mut self) -> rusqlite::Result<Wrote>
     where
         R: Row<'u>,
     {
@@ -115,9 +116,11 @@ impl<'c, R> Sheet<'c, R> {
 
 /// What writing a sheet did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wrote {
-    pub(crate) added: usize,
-    pub(crate) gathered: usize,
+pub struct Wrote {
+    /// How many rows there are now that were not there before.
+    pub added: usize,
+    /// How many should be.
+    pub gathered: usize,
 }
 
 impl<'c> Form<'c, '_> {
@@ -128,15 +131,17 @@ impl<'c> Form<'c, '_> {
 }
 
 /// The parameters of a statement, filled in one after the other.
-pub(crate) struct Blank<'f, 'c, 'u> {
+pub struct Blank<'f, 'c, 'u> {
     form: &'f mut Form<'c, 'u>,
     /// How many are filled in.
     last: usize,
 }
 
+// Done for every value of every row, and small: compiled into the crate that says the values.
 impl<'u> Blank<'_, '_, 'u> {
     /// Bytes that are not the batch's.
-    pub(crate) fn copied(&mut self, bytes: &[u8]) -> rusqlite::Result<()> {
+    #[inline]
+    pub fn copied(&mut self, bytes: &[u8]) -> rusqlite::Result<()> {
         let Form { statement, bound } = &mut *self.form;
         bound[self.last] = Bound::Other;
         self.last += 1;
@@ -144,7 +149,8 @@ impl<'u> Blank<'_, '_, 'u> {
     }
 
     /// A text that is not the batch's, or none.
-    pub(crate) fn copied_text(&mut self, text: Option<&str>) -> rusqlite::Result<()> {
+    #[inline]
+    pub fn copied_text(&mut self, text: Option<&str>) -> rusqlite::Result<()> {
         let Some(text) = text else { return self.null() };
         let Form { statement, bound } = &mut *self.form;
         bound[self.last] = Bound::Other;
@@ -153,7 +159,7 @@ impl<'u> Blank<'_, '_, 'u> {
     }
 
     /// A number, or none.
-    pub(crate) fn integer(&mut self, number: impl Into<Option<i64>>) -> rusqlite::Result<()> {
+    pub fn integer(&mut self, number: impl Into<Option<i64>>) -> rusqlite::Result<()> {
         let Some(number) = number.into() else { return self.null() };
         let Form { statement, bound } = &mut *self.form;
         let before = &mut bound[self.last];
@@ -166,7 +172,7 @@ impl<'u> Blank<'_, '_, 'u> {
     }
 
     /// A text, or none.
-    pub(crate) fn text(&mut self, text: impl Into<Option<&'u str>>) -> rusqlite::Result<()> {
+    pub fn text(&mut self, text: impl Into<Option<&'u str>>) -> rusqlite::Result<()> {
         let Some(text) = text.into() else { return self.null() };
         let Form { statement, bound } = &mut *self.form;
         let before = &mut bound[self.last];
@@ -179,7 +185,7 @@ impl<'u> Blank<'_, '_, 'u> {
     }
 
     /// Bytes, or none.
-    pub(crate) fn bytes(&mut self, bytes: impl Into<Option<&'u [u8]>>) -> rusqlite::Result<()> {
+    pub fn bytes(&mut self, bytes: impl Into<Option<&'u [u8]>>) -> rusqlite::Result<()> {
         let Some(bytes) = bytes.into() else { return self.null() };
         let Form { statement, bound } = &mut *self.form;
         let before = &mut bound[self.last];
@@ -191,6 +197,7 @@ impl<'u> Blank<'_, '_, 'u> {
         statement.raw_bind_parameter(self.last, bytes)
     }
 
+    #[inline]
     fn null(&mut self) -> rusqlite::Result<()> {
         let Form { statement, bound } = &mut *self.form;
         let before = &mut bound[self.last];
