@@ -32,6 +32,28 @@ fn hello_greets() {
 }
 
 #[test]
+fn checkout_ships_what_is_approved_and_refunds_the_rest() {
+    let text = run("checkout");
+    assert!(
+        text.contains("charge-1: shipped with label for 1 and invoice for 1999, approved by Ada\n"),
+        "{text}"
+    );
+    assert!(text.contains("charged 500 cents for order 2\nrefunded charge-2\n"), "{text}");
+    assert!(text.contains("Bob said no"), "{text}");
+}
+
+#[test]
+fn trial_says_goodbye_to_who_cancels() {
+    assert_eq!(run("trial"), "goodbye, ada\n");
+}
+
+#[test]
+fn agent_asks_before_it_acts() {
+    let line = "Shall we sail?; the weather in Genoa: sunny; done: book the boat -> Done, after 3 turns.\n";
+    assert_eq!(run("agent"), line);
+}
+
+#[test]
 fn retries_shows_who_is_tried_again() {
     let lines = "flaky worked at attempt 3\npolite worked at attempt 2\npicky failed: the printer is on fire\n\
                  hopeless failed: there is no such account\n\

@@ -74,6 +74,9 @@ pub struct Task {
     /// A fingerprint of its code, where the author's tokens were seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
+    /// Whether its body is a durable function, with a journal of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub flow: bool,
 }
 
 /// One durable instance per element of a dependency's result.

@@ -88,6 +88,8 @@ pub struct TaskDraft {
     pub queue: Option<String>,
     /// A fingerprint of its code. Default: none.
     pub code: Option<String>,
+    /// Whether its body is a durable function. Default: no.
+    pub flow: bool,
 }
 
 impl Draft {
@@ -146,6 +148,7 @@ impl Draft {
             allow_failure: task.allow_failure,
             queue: task.queue.map(Into::into),
             code: task.code,
+            flow: task.flow,
         });
         let mut definition = Definition {
             name: self.name.into(),
@@ -181,6 +184,7 @@ impl TaskDraft {
             allow_failure: false,
             queue: None,
             code: None,
+            flow: false,
         }
     }
 

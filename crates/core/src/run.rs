@@ -83,6 +83,9 @@ pub struct Run {
     paused: bool,
     halted: bool,
     closing: Option<Box<Verdict>>,
+    /// A durable function that has called something, and has to put things in order before the run may end otherwise
+    /// than by its own result.
+    unclosed: Option<LaneId>,
     ended: bool,
     failed: Vec<String>,
     first_failure: Option<Box<Failure>>,
@@ -135,6 +138,10 @@ impl Run {
                 }
             }
             Event::Order(order) => self.order(order),
+            Event::Failing { lane, failure } => {
+                let step = self.step_name(lane).to_string();
+                self.close(Verdict::Failed { step, failure: Box::new(failure), also: Vec::new() });
+            }
             Event::Halt => self.halted = true,
             Event::Tick => {}
         }
@@ -188,6 +195,12 @@ impl Run {
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
         self.timeout.map(|timeout| self.opened_at + timeout)
+    }
+
+    /// When this generation might first run.
+    #[must_use]
+    pub const fn opened_at(&self) -> Time {
+        self.opened_at
     }
 
     /// How many attempts exist.
@@ -263,7 +276,8 @@ impl Run {
                 continue;
             }
             let mut after = if strict { self.asked } else { 0 };
-            if self.epoch > 0 && !is_spread {
+            // A durable function records the starts of its own steps.
+            if self.epoch > 0 && !is_spread && !self.definition().task(lane.task).flow {
                 let attempt = self.lane(lane).spent + 1;
                 self.record(lane, StepKind::Started, attempt, now, now, Detail::default());
                 after = self.asked;
@@ -283,7 +297,7 @@ impl Run {
         let deadline = self.task_deadline(lane.task);
         let entry = self.lane_mut(lane);
         let number = entry.spent + 1;
-        let attempt = Attempt { lane, number, deadline };
+        let attempt = Attempt { lane, number, deadline, closing: false };
         if self.is_spread(lane.task) {
             self.send_away(lane);
             return self.commands.push(Command::Publish(attempt));
@@ -458,7 +472,7 @@ impl Run {
     fn deferred_until(&self) -> Option<Time> {
         self.lanes()
             .filter_map(|(_, lane)| match lane.phase {
-                Phase::Deferred(until) => Some(until),
+                Phase::Deferred(until) => Some(until).filter(|until| *until < Time::MAX),
                 _ => None,
             })
             .min()

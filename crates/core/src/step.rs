@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Changes, Failure, Time};
+use crate::{CallKind, Changes, Failure, Time, Verdict};
 
 /// A finished attempt of a task, as it is recorded. Its output is kept beside it.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,6 +79,12 @@ pub struct Detail {
     /// What the task changed in the run's context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Box<Changes>>,
+    /// What a durable function called, where it was not a step.
+    #[serde(default, skip_serializing_if = "CallKind::is_step")]
+    pub call: CallKind,
+    /// How the run will end, once its undos have ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Box<Verdict>>,
 }
 
 impl Detail {
@@ -92,8 +98,14 @@ impl Detail {
     /// Whether there is nothing to write.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let Self { failure, skipped, retry_at, items, changes } = self;
-        failure.is_none() && skipped.is_none() && retry_at.is_none() && items.is_none() && changes.is_none()
+        let Self { failure, skipped, retry_at, items, changes, call, verdict } = self;
+        failure.is_none()
+            && skipped.is_none()
+            && retry_at.is_none()
+            && items.is_none()
+            && changes.is_none()
+            && call.is_step()
+            && verdict.is_none()
     }
 }
 

@@ -41,6 +41,13 @@ impl Fingerprint {
         self.0.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
+    /// The hash of all parts: sixteen bytes.
+    pub(crate) fn sixteen(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&self.0.finalize()[..16]);
+        bytes
+    }
+
     fn number(&mut self, number: u64) {
         self.add(number.to_le_bytes());
     }
@@ -129,6 +136,7 @@ impl Definition {
             allow_failure,
             queue,
             code,
+            flow,
         } = task;
         hash.add(&**name);
         hash.list(dependencies.iter(), |hash, dependency| hash.add(&*self.task(*dependency).name));
@@ -148,6 +156,10 @@ impl Definition {
         hash.number((*allow_failure).into());
         hash.option(queue.as_ref(), |hash, queue| hash.add(&**queue));
         hash.option(code.as_ref(), |hash, code| hash.add(code));
+        // As above: only where it is so.
+        if *flow {
+            hash.add("flow");
+        }
     }
 }
 
@@ -208,6 +220,7 @@ mod tests {
             allow_failure: true,
             queue: Some("slow".to_owned()),
             code: Some("0123456789abcdef".to_owned()),
+            flow: false,
             ..TaskDraft::new("clean").after(["extract"])
         };
         let retry = Retry::attempts(5)

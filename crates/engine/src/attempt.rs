@@ -20,21 +20,19 @@ use std::{
 use bytes::Bytes;
 pub(crate) use host::Host;
 pub(crate) use limits::Limits;
-use limits::within;
+pub(crate) use limits::within;
 use tokio::{
-    sync::oneshot,
     task::JoinHandle,
     time::{Instant, sleep},
 };
 use tracing::{Instrument, Span};
 use windlass_core::{Failure, LaneId, Time};
-use windlass_store::{Act, Unit, Written};
 
 use crate::{
     Body, BoxFuture, Call, Code, Cx, Done,
     boxed::boxed,
     busy,
-    committer::{Lost, Reply},
+    committer::Lost,
     cx::Pulse,
     guest::Guest,
     node::Node,
@@ -65,28 +63,7 @@ impl Link {
             "cx.save",
             "the value would be kept even if the transaction is rolled back; write it to a table of your own",
         )?;
-        let (subject, hub) = (self.host.subject(), &self.host.node().hub);
-        let value = hub.keep(format_args!("what `{step}` saves"), json).map_err(Failure::from)?;
-        let (sender, fate) = oneshot::channel();
-        let claim = subject.claim;
-        let act = match &self.host {
-            Host::Home(_) => Act::Save { claim, step, value },
-            Host::Away(guest) => Act::SaveSpread { claim, task: guest.key().clone(), value },
-        };
-        // An attempt that was dropped meanwhile does not want to know.
-        let reply = Reply::Then(Box::new(move |fate, _| drop(sender.send(fate))));
-        hub.committer.submit(subject.holder, Unit { run: subject.run, act }, reply);
-        match fate.await {
-            Ok(Ok(Written::TooLate)) => {
-                Err(Failure::new("the value was not saved: the attempt was withdrawn"))
-            }
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(Lost::Refused(why))) => Err(Failure::new(format!("the value was not saved: {why}"))),
-            Ok(Err(Lost::Failed(why))) => Err(Failure::new(format!("the value was not saved: {why}"))),
-            Ok(Err(Lost::Fenced)) | Err(_) => {
-                Err(Failure::new("the value was not saved: the node lost its lease"))
-            }
-        }
+        self.host.save(step, json).await
     }
 
     /// Waits without a slot, and lets the run know, so that it may be parked.
@@ -440,7 +417,7 @@ impl Future for Guarded {
     }
 }
 
-fn guard<T>(body: impl FnOnce() -> T) -> Result<T, Failure> {
+pub(crate) fn guard<T>(body: impl FnOnce() -> T) -> Result<T, Failure> {
     // Nothing of the body is used after its panic but what it shares with others, whose business that is.
     catch_unwind(AssertUnwindSafe(body)).map_err(|panic| Failure::panic(panic_message(&*panic)))
 }

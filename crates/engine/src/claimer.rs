@@ -4,9 +4,15 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep_until};
 use windlass_core::{ClaimId, NodeId};
-use windlass_store::{Claim, Claimed, Looked, RunImage, StoreError};
+use windlass_store::{Claim, Claimed, DefinitionId, Looked, RunImage, StoreError};
 
-use crate::{Error, boxed::boxed, metric, node::Node, take_up::take_up};
+use crate::{
+    Error,
+    boxed::boxed,
+    metric,
+    node::{Node, Registered},
+    take_up::take_up,
+};
 
 /// Up to how many bytes of records one claim loads.
 const BYTES: usize = 16 << 20;
@@ -29,6 +35,9 @@ pub(crate) struct Claimer {
     /// When to ask for everything again that nobody tells of.
     poll: Instant,
 }
+
+/// A number that no version has.
+const NO_VERSION: DefinitionId = DefinitionId(-1);
 
 /// How soon to look again for what somebody else was just moving: whoever that was may be dead.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -180,8 +189,14 @@ impl Claimer {
     /// The workflows of this node with their versions, for waking blocked runs.
     pub(crate) async fn unblock(node: &Node) -> Result<usize, Error> {
         let Some(id) = node.id() else { return Ok(0) };
+        // A version cannot see the helpers of a durable function, so one that was blocked under this very version may
+        // well fit the code of this process. Of graphs it says all.
+        let version = |known: &Registered| match known.plan.flow() {
+            Some(_) => NO_VERSION,
+            None => known.definition,
+        };
         let known: HashMap<_, _> =
-            node.registry.iter().map(|(name, known)| (Arc::clone(name), known.definition)).collect();
+            node.registry.iter().map(|(name, known)| (Arc::clone(name), version(known))).collect();
         Ok(node.hub.store.unblock(id, known.into_iter().collect()).await?)
     }
 }

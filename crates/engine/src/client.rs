@@ -142,35 +142,16 @@ impl Client {
     }
 
     pub(crate) async fn cancel(&self, run: RunId, reason: &str) -> Result<Cancelled, Error> {
-        // A run that no code has touched needs no code to end.
-        let verdict = windlass_core::Verdict::Cancelled { reason: reason.to_owned() };
-        let end = self.end_of(&verdict)?;
-        match self
-            .hub()
-            .committer
-            .write(run, Act::EndIdle { only: Idle::NeverClaimed, end: end.clone() })
-            .await?
-        {
-            Ok(written) => {
-                self.note_end(run, end, written);
-                Ok(Cancelled::Requested)
-            }
-            Err(Refusal::Begun | Refusal::Held) => {
-                self.order(run, &Order::Cancel { reason: reason.to_owned() }).await.map(|state| match state {
-                    None => Cancelled::Requested,
-                    Some(state) => Cancelled::AlreadyEnded(state),
-                })
-            }
-            Err(Refusal::Ended(state)) => Ok(Cancelled::AlreadyEnded(state)),
-            Err(refusal) => Err(Error::refused(run, refusal)),
-        }
+        cancel_run(self.hub(), self.node(), run, reason).await
     }
 
     pub(crate) async fn terminate(&self, run: RunId, reason: &str) -> Result<Cancelled, Error> {
-        let end = self.end_of(&windlass_core::Verdict::Cancelled { reason: reason.to_owned() })?;
+        let end = end_of(self.hub(), &windlass_core::Verdict::Cancelled { reason: reason.to_owned() })?;
         match self.hub().committer.write(run, Act::EndIdle { only: Idle::Any, end: end.clone() }).await? {
             Ok(written) => {
-                self.note_end(run, end, written);
+                note_end(self.hub(), run, end, written);
+                // Its parent may be here.
+                self.nudge().await;
                 Ok(Cancelled::Requested)
             }
             Err(Refusal::Held) => self.order(run, &Order::Terminate { reason: reason.to_owned() }).await.map(
@@ -184,40 +165,82 @@ impl Client {
         }
     }
 
-    fn end_of(&self, verdict: &windlass_core::Verdict) -> Result<NewEnd, Error> {
-        let encode = |why: String| Error::Encode { what: "a verdict".to_owned(), why };
-        let json = verdict.to_json().map_err(|error| encode(error.to_string()))?;
-        let failure = self.hub().codec.encode(json.into()).map_err(|error| encode(error.to_string()))?;
-        Ok(NewEnd { state: verdict.state(), output: None, failure: Some(failure) })
-    }
-
-    fn note_end(&self, run: RunId, end: NewEnd, written: windlass_store::Written) {
-        let at = match written {
-            windlass_store::Written::Done { at } => at,
-            _ => self.hub().clock.now(),
-        };
-        let NewEnd { state, output, failure } = end;
-        self.hub().ended(run, || windlass_store::End { state, at, output, failure });
-    }
-
     /// Puts an order into a run's inbox. Answers with the run's state if it has ended.
     pub(crate) async fn order(&self, run: RunId, order: &Order) -> Result<Option<RunState>, Error> {
-        match self.hub().committer.write(run, Act::Send(order::encode(order))).await? {
-            Ok(_) => {
-                self.nudge().await;
-                Ok(None)
-            }
-            Err(Refusal::Ended(state)) => Ok(Some(state)),
-            Err(refusal) => Err(Error::refused(run, refusal)),
-        }
+        give_order(self.hub(), self.node(), run, order).await
     }
 
     /// Lets this process's own node see what was just committed, without waiting for a hint.
     pub(crate) async fn nudge(&self) {
-        let Some(node) = self.node() else { return };
-        node.claim.notify_one();
-        node.look_into_inboxes().await;
+        nudge(self.node()).await;
     }
+}
+
+/// Ends a run: at once if no code has touched it, else by an order.
+pub(crate) async fn cancel_run(
+    hub: &Hub,
+    node: Option<&Arc<Node>>,
+    run: RunId,
+    reason: &str,
+) -> Result<Cancelled, Error> {
+    let verdict = windlass_core::Verdict::Cancelled { reason: reason.to_owned() };
+    let end = end_of(hub, &verdict)?;
+    let only_new = Act::EndIdle { only: Idle::NeverClaimed, end: end.clone() };
+    match hub.committer.write(run, only_new).await? {
+        Ok(written) => {
+            note_end(hub, run, end, written);
+            // Its parent may be here.
+            nudge(node).await;
+            Ok(Cancelled::Requested)
+        }
+        Err(Refusal::Begun | Refusal::Held) => {
+            let order = Order::Cancel { reason: reason.to_owned() };
+            give_order(hub, node, run, &order).await.map(|state| match state {
+                None => Cancelled::Requested,
+                Some(state) => Cancelled::AlreadyEnded(state),
+            })
+        }
+        Err(Refusal::Ended(state)) => Ok(Cancelled::AlreadyEnded(state)),
+        Err(refusal) => Err(Error::refused(run, refusal)),
+    }
+}
+
+async fn give_order(
+    hub: &Hub,
+    node: Option<&Arc<Node>>,
+    run: RunId,
+    order: &Order,
+) -> Result<Option<RunState>, Error> {
+    match hub.committer.write(run, Act::Send(order::encode(order))).await? {
+        Ok(_) => {
+            nudge(node).await;
+            Ok(None)
+        }
+        Err(Refusal::Ended(state)) => Ok(Some(state)),
+        Err(refusal) => Err(Error::refused(run, refusal)),
+    }
+}
+
+async fn nudge(node: Option<&Arc<Node>>) {
+    let Some(node) = node else { return };
+    node.claim.notify_one();
+    node.look_into_inboxes().await;
+}
+
+fn end_of(hub: &Hub, verdict: &windlass_core::Verdict) -> Result<NewEnd, Error> {
+    let encode = |why: String| Error::Encode { what: "a verdict".to_owned(), why };
+    let json = verdict.to_json().map_err(|error| encode(error.to_string()))?;
+    let failure = hub.codec.encode(json.into()).map_err(|error| encode(error.to_string()))?;
+    Ok(NewEnd { state: verdict.state(), output: None, failure: Some(failure) })
+}
+
+fn note_end(hub: &Hub, run: RunId, end: NewEnd, written: windlass_store::Written) {
+    let at = match written {
+        windlass_store::Written::Done { at } => at,
+        _ => hub.clock.now(),
+    };
+    let NewEnd { state, output, failure, .. } = end;
+    hub.ended(run, || windlass_store::End { state, at, output, failure });
 }
 
 impl std::fmt::Debug for Client {

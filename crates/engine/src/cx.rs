@@ -4,7 +4,7 @@ use std::{
     fmt,
     future::Future,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicI64, Ordering},
     },
     time::Duration,
@@ -18,6 +18,8 @@ use windlass_core::{Attempt, Failure, RunId};
 use crate::{
     Slot,
     attempt::{Host, Limits, Link},
+    flow::Scene,
+    run_loop::Subject,
     slots::Seat,
 };
 
@@ -38,12 +40,16 @@ pub(crate) struct Inner {
     pub(crate) call_off: StopSignal,
     pub(crate) pulse: Pulse,
     pub(crate) saved: Mutex<Option<Slot>>,
+    /// The durable function that the attempt is.
+    scene: OnceLock<Arc<Scene>>,
 }
 
 /// Where an attempt comes from.
 enum Origin {
     /// A run.
     Run(Link),
+    /// A step of a durable function.
+    Step { scene: Arc<Scene>, id: Arc<str> },
     /// A direct call of a task's body, for a run that is somewhere else or nowhere.
     Nobody { run: RunId, task: Arc<str>, item: Option<usize> },
 }
@@ -53,6 +59,25 @@ impl Inner {
     pub(crate) fn link(&self) -> Option<&Link> {
         match &self.origin {
             Origin::Run(link) => Some(link),
+            Origin::Step { .. } | Origin::Nobody { .. } => None,
+        }
+    }
+
+    /// The durable function that the attempt is.
+    pub(crate) fn scene(&self) -> Option<Arc<Scene>> {
+        self.scene.get().map(Arc::clone)
+    }
+
+    pub(crate) fn set_scene(&self, scene: Arc<Scene>) {
+        // An attempt begins once.
+        let _ = self.scene.set(scene);
+    }
+
+    /// What the attempt belongs to, if that is a run of this process.
+    fn subject(&self) -> Option<&Subject> {
+        match &self.origin {
+            Origin::Run(link) => Some(link.host.subject()),
+            Origin::Step { scene, .. } => Some(&scene.cell().subject),
             Origin::Nobody { .. } => None,
         }
     }
@@ -71,10 +96,19 @@ impl Cx {
         Self::new(Origin::Run(link), attempt.number, limits, now)
     }
 
+    /// What an attempt of a step of a durable function knows.
+    pub(crate) fn of_step(scene: &Arc<Scene>, id: &Arc<str>, attempt: u32, limits: Limits) -> Self {
+        let origin = Origin::Step { scene: Arc::clone(scene), id: Arc::clone(id) };
+        let cx = Self::new(origin, attempt, limits, Instant::now());
+        *cx.inner.saved.lock() = scene.saved(id);
+        cx
+    }
+
     fn new(origin: Origin, attempt: u32, limits: Limits, now: Instant) -> Self {
         let (stop, call_off) = (StopSignal::default(), StopSignal::default());
         let (pulse, saved) = (Pulse::new(now), Mutex::default());
-        Self { inner: Arc::new(Inner { origin, attempt, limits, stop, call_off, pulse, saved }) }
+        let scene = OnceLock::new();
+        Self { inner: Arc::new(Inner { origin, attempt, limits, stop, call_off, pulse, saved, scene }) }
     }
 
     /// A context that belongs to no engine, for calling a task's body directly.
@@ -99,6 +133,7 @@ impl Cx {
     pub fn run_id(&self) -> RunId {
         match &self.inner.origin {
             Origin::Run(link) => link.host.subject().run,
+            Origin::Step { scene, .. } => scene.cell().subject.run,
             Origin::Nobody { run, .. } => *run,
         }
     }
@@ -106,7 +141,7 @@ impl Cx {
     /// The workflow's name.
     #[must_use]
     pub fn workflow(&self) -> &str {
-        self.inner.link().map_or("detached", |link| &link.host.subject().registered.plan.definition.name)
+        self.inner.subject().map_or("detached", |subject| &subject.registered.plan.definition.name)
     }
 
     /// The task's name.
@@ -120,6 +155,7 @@ impl Cx {
     pub fn item(&self) -> Option<usize> {
         match &self.inner.origin {
             Origin::Run(link) => link.lane.item.map(|item| item as usize),
+            Origin::Step { .. } => None,
             Origin::Nobody { item, .. } => *item,
         }
     }
@@ -134,7 +170,7 @@ impl Cx {
     /// How many times the run was opened: 1, and one more for each retry by a person.
     #[must_use]
     pub fn generation(&self) -> u32 {
-        self.inner.link().map_or(1, |link| link.host.subject().generation)
+        self.inner.subject().map_or(1, |subject| subject.generation)
     }
 
     /// A key for talking to systems that can tell a repeat from a new request. It is the same for every
@@ -154,6 +190,7 @@ impl Cx {
     fn name(&self) -> &Arc<str> {
         match &self.inner.origin {
             Origin::Run(link) => &link.host.subject().task(link.lane.task).name,
+            Origin::Step { id, .. } => id,
             Origin::Nobody { task, .. } => task,
         }
     }
@@ -186,8 +223,10 @@ impl Cx {
     /// task has a `tx`.
     pub async fn save<T: Serialize + Send + Sync + 'static>(&self, value: T) -> Result<(), Failure> {
         let slot = Slot::new(value)?;
-        if let Some(link) = self.inner.link() {
-            link.save(self.step(), slot.bytes().clone()).await?;
+        match &self.inner.origin {
+            Origin::Run(link) => link.save(self.step(), slot.bytes().clone()).await?,
+            Origin::Step { scene, id } => scene.save(id, slot.bytes().clone()).await?,
+            Origin::Nobody { .. } => {}
         }
         *self.inner.saved.lock() = Some(slot);
         Ok(())

@@ -15,6 +15,9 @@ struct ForEach;
 #[doc = include_str!("../../../docs/starting.md")]
 struct Starting;
 
+#[doc = include_str!("../../../docs/flows.md")]
+struct Flows;
+
 #[doc = include_str!("../../../docs/queues.md")]
 struct Queues;
 

@@ -15,7 +15,7 @@ use windlass_core::{Plan, TaskIx};
 use windlass_store::{DefinitionRow, Store};
 
 use crate::{
-    AnyWorkflow, Client, Codec, Compressed, Error, Executor, Overdue, Resources,
+    AnyWorkflow, Client, Codec, Compressed, Error, Executor, ForeignWaits, Overdue, Resources,
     authoring::transaction,
     backroom::Backroom,
     boxed::boxed,
@@ -321,6 +321,11 @@ impl EngineBuilder {
         self.set(|options| options.park_after = after)
     }
 
+    /// What happens when a durable function waits for something that is not recorded. Default: it is logged.
+    pub fn foreign_waits(self, what: ForeignWaits) -> Self {
+        self.set(|options| options.foreign = what)
+    }
+
     /// How long an attempt may tidy up after it was asked to stop, before it is dropped. Default: 10 s.
     pub fn cancel_grace(self, grace: Duration) -> Self {
         self.set(|options| options.cancel_grace = grace)
@@ -368,6 +373,8 @@ impl EngineBuilder {
         process: windlass_store::Memory,
     ) -> Self {
         self.options.virtual_time = true;
+        self.options.rehearse = true;
+        self.options.foreign = ForeignWaits::Fail;
         self.lab = Some((lab, process));
         self
     }

@@ -38,6 +38,14 @@ pub enum Error {
     /// There is no run with this id.
     #[error("there is no run {0}: it was never started here, or its record was removed")]
     UnknownRun(RunId),
+    /// An event cannot have this name.
+    #[error(
+        "`{name}` cannot be the name of an event: it is empty, or begins with `!` or `>`, which are the engine's own"
+    )]
+    EventName {
+        /// The name.
+        name: String,
+    },
     /// The run has ended, so it can no longer be steered.
     #[error("run {run} has ended ({state}); `retry` opens it again")]
     AlreadyEnded {
@@ -189,6 +197,7 @@ impl Error {
             Self::UnknownWorkflow { .. } => "unknown_workflow",
             Self::Launch { .. } => "launch",
             Self::UnknownRun(_) => "unknown_run",
+            Self::EventName { .. } => "event_name",
             Self::AlreadyEnded { .. } => "already_ended",
             Self::NotRetryable { .. } => "not_retryable",
             Self::KeyTaken { .. } => "key_taken",

@@ -26,8 +26,6 @@ pub(crate) struct Guests {
     pub(crate) changed: Notify,
     /// Whether there was more to take than room.
     crowded: AtomicBool,
-    /// Whether an outcome was delivered to a run that this node may hold.
-    mail: AtomicBool,
     /// Set when the engine gives up what it executes.
     given_up: AtomicBool,
     /// The queues that are served by anybody, and those about which was complained.
@@ -69,11 +67,6 @@ impl Guests {
         self.crowded.store(crowded, Ordering::Release);
     }
 
-    /// Whether an outcome was delivered since this was last asked.
-    pub(crate) fn take_mail(&self) -> bool {
-        self.mail.swap(false, Ordering::AcqRel)
-    }
-
     /// Learns which queues are served.
     pub(crate) fn learn_served(&self, nodes: &[NodeRow], own: impl Iterator<Item = Arc<str>>) {
         let others = nodes.iter().filter(|node| !node.dead).flat_map(|node| &node.queues);
@@ -107,17 +100,6 @@ impl Node {
             if self.guests.crowded.load(Ordering::Acquire) {
                 self.guests.changed.notify_one();
             }
-        }
-    }
-
-    /// An outcome lies in the inbox of a run. If this node holds it, it has to be told, and if nobody does, anyone may
-    /// take it up.
-    pub(crate) fn outcome_delivered(&self, run: RunId) {
-        if self.holds(run) {
-            self.guests.mail.store(true, Ordering::Release);
-            self.guests.changed.notify_one();
-        } else {
-            self.claim.notify_one();
         }
     }
 }

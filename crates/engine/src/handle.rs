@@ -9,11 +9,17 @@ use std::{
     task::{Context, Poll},
 };
 
-use serde::de::DeserializeOwned;
-use windlass_core::{Order, RunId, RunState, StepKind, Verdict, nearest};
-use windlass_store::{Act, End, NewRun, Place, Refusal, RunImage, StepRow};
+use serde::{Serialize, de::DeserializeOwned};
+use windlass_core::{Order, RunId, RunState, StepKind, VERDICT, Verdict, nearest};
+use windlass_store::{Act, End, NewRun, Place, Refusal, RunImage, RunRow, StepRow};
 
-use crate::{Client, Error, RunError, RunStatus, Watch, status, waiters::Waiter};
+use crate::{
+    Client, Error, Event, Pending, RunError, RunStatus, Sending, Watch,
+    flow::{self, INHERITED},
+    hub::Hub,
+    status,
+    waiters::Waiter,
+};
 
 /// A run: a future of its result, and a handle to steer it.
 ///
@@ -69,7 +75,7 @@ impl<O> Run<O> {
         status::of(&self.client, self.load().await?).await
     }
 
-    /// The recorded result of one task; `None` when it has not completed.
+    /// The recorded result of one task, or of a step of a durable function; `None` when it has not completed.
     ///
     /// That of a `for_each` is read by its instances: `enrich[3]`.
     ///
@@ -79,7 +85,7 @@ impl<O> Run<O> {
     pub async fn result<T: DeserializeOwned>(&self, task: &str) -> Result<Option<T>, Error> {
         let image = self.load().await?;
         let recorded =
-            image.steps.iter().rev().find(|step| &*step.name == task && step.kind == StepKind::Completed);
+            image.steps.iter().rev().find(|step| is_named(step, task) && step.kind == StepKind::Completed);
         let Some(kept) = recorded.and_then(|step| step.output.clone()) else { return Ok(None) };
         let what = format!("the result of `{task}`");
         let json = self.client.hub().read(&what, kept)?;
@@ -130,6 +136,23 @@ impl<O> Run<O> {
         }
     }
 
+    /// Sends the run an event, which its code receives with [`Flow::event`](crate::Flow::event): once, and also if it
+    /// waits for it only later. Works from every process.
+    ///
+    /// Awaiting the answer fails when the run has ended, when there is none, or when the payload cannot be kept.
+    pub fn send<T: Serialize>(&self, event: Event<T>, payload: &T) -> Sending {
+        Sending::new(self.client.clone(), self.id, event, payload)
+    }
+
+    /// The events that were sent to the run and not received yet, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such run, or the store cannot be asked.
+    pub async fn pending_events(&self) -> Result<Vec<Pending>, Error> {
+        flow::pending(self.client.hub(), self.load().await?)
+    }
+
     /// Opens a failed, cancelled or abandoned run again: completed work is kept, the rest runs again. The
     /// handle waits for the new end.
     ///
@@ -158,12 +181,19 @@ impl<O> Run<O> {
     /// Starts a new run with the same input and a copy of what `task` depends on: `task` and everything after
     /// it run again, and so does whatever they do not depend on. This run is left alone.
     ///
+    /// For a durable function, `task` is one of its steps (or another call): the copy is of all that was recorded
+    /// before it. The new run never undoes what it inherited.
+    ///
     /// # Errors
     ///
-    /// When the workflow has no such task, or there is no such run.
+    /// When the workflow has no such task, the function has not called such a step or has undone something before it, or
+    /// there is no such run.
     pub async fn fork_from(&self, task: &str) -> Result<Self, Error> {
         let image = self.load().await?;
         let plan = status::plan(&self.client, &image).await?;
+        if plan.flow().is_some() {
+            return self.fork(image.run.clone(), calls_before(&image, task, &self.workflow)?).await;
+        }
         let names = || plan.definition.tasks.iter().map(|task| &*task.name);
         let at = plan.definition.find(task).ok_or_else(|| Error::UnknownTask {
             workflow: self.workflow.to_string(),
@@ -178,8 +208,12 @@ impl<O> Run<O> {
         let steps = kept.filter(|step| matches!(step.kind, StepKind::Completed | StepKind::Skipped));
         let steps: Vec<StepRow> =
             steps.map(|step| StepRow { generation: 1, epoch: 0, ..step.clone() }).collect();
+        self.fork(image.run, steps).await
+    }
+
+    /// A new run with these records.
+    async fn fork(&self, row: RunRow, steps: Vec<StepRow>) -> Result<Self, Error> {
         let run = RunId::new();
-        let row = image.run;
         let new = NewRun {
             workflow: row.workflow,
             queue: row.queue,
@@ -192,6 +226,8 @@ impl<O> Run<O> {
             tags: row.tags,
             forked_from: Some(row.id),
             trace: row.trace,
+            // Whoever waits for the run that it is forked from does not wait for it.
+            parent: None,
             steps,
             owner: None,
         };
@@ -221,7 +257,7 @@ impl<O: DeserializeOwned> Run<O> {
             Error::Run(Box::new(RunError { run: self.id, workflow: self.workflow.to_string(), verdict }))
         };
         if end.state != RunState::Completed {
-            return Err(match verdict_of(&self.client, end)? {
+            return Err(match verdict_of(self.client.hub(), end)? {
                 Some(verdict) => error(verdict),
                 None => Error::AlreadyEnded { run: self.id, state: end.state },
             });
@@ -252,9 +288,9 @@ impl<O: DeserializeOwned> Run<O> {
 }
 
 /// Why a run ended, as it was recorded.
-pub(crate) fn verdict_of(client: &Client, end: &End) -> Result<Option<Verdict>, Error> {
+pub(crate) fn verdict_of(hub: &Hub, end: &End) -> Result<Option<Verdict>, Error> {
     let Some(kept) = end.failure.clone() else { return Ok(None) };
-    let json = client.hub().read("why the run ended", kept)?;
+    let json = hub.read("why the run ended", kept)?;
     let decode =
         |why: serde_json::Error| Error::Decode { what: "why the run ended".into(), why: why.to_string() };
     Verdict::from_json(&json).map(Some).map_err(decode)
@@ -293,4 +329,42 @@ impl<O> fmt::Debug for Run<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Run").field("id", &self.id).field("workflow", &self.workflow).finish_non_exhaustive()
     }
+}
+
+/// Whether a record is of this task, or of this step of a durable function.
+fn is_named(step: &StepRow, name: &str) -> bool {
+    &*step.name == name || step.name.strip_prefix('/') == Some(name)
+}
+
+/// The records of a durable function before one of its calls, for another run.
+fn calls_before(image: &RunImage, call: &str, workflow: &str) -> Result<Vec<StepRow>, Error> {
+    let generation = image.standing.generation;
+    let is_call =
+        |step: &&StepRow| step.name.starts_with('/') && step.kind.is_terminal() && &*step.name != VERDICT;
+    let names = || image.steps.iter().filter(is_call).filter_map(|step| step.name.strip_prefix('/'));
+    if !names().any(|name| name == call) {
+        return Err(Error::UnknownTask {
+            workflow: workflow.to_owned(),
+            task: call.to_owned(),
+            nearest: nearest(call, names()).map(str::to_owned),
+        });
+    }
+    let before = image.steps.iter().take_while(|step| !is_named(step, call)).filter(is_call);
+    // Failures of earlier generations were tried again.
+    let kept: Vec<&StepRow> =
+        before.filter(|step| step.kind == StepKind::Completed || step.generation == generation).collect();
+    let undone = |step: &StepRow| {
+        let undo = format!("{}/undo", step.name);
+        let mut undos =
+            image.steps.iter().filter(|other| *other.name == *undo && other.generation >= step.generation);
+        undos.any(|undo| undo.kind == StepKind::Completed)
+    };
+    if let Some(step) = kept.iter().find(|step| undone(step)) {
+        let step = step.name.trim_start_matches('/');
+        return Err(Error::Invalid(format!(
+            "the run cannot be forked from `{call}`, because `{step}`, which comes before, was undone: fork from it, or \
+             from what comes before it"
+        )));
+    }
+    Ok(kept.into_iter().map(|step| StepRow { generation: INHERITED, epoch: 0, ..step.clone() }).collect())
 }

@@ -42,7 +42,7 @@
 //! | `sqlite` | state in an SQLite file | yes |
 //! | `postgres` | state in a PostgreSQL database, for many processes on many machines | no |
 //! | `tls` | encrypted connections to PostgreSQL; brings `postgres` along | no |
-//! | `macros` | `#[workflow]`, `#[task]`, `compose!`, `#[windlass::test]` | yes |
+//! | `macros` | `#[workflow]`, `#[task]`, `#[flow]`, `compose!`, `#[windlass::test]` | yes |
 //! | `jiff` | `Time` becomes an instant of the `jiff` crate and back, for calendars and time zones | no |
 //! | `testing` | the `Lab`: virtual time, planned failures, crashes | no |
 
@@ -68,6 +68,7 @@ mod drive;
 mod engine;
 mod error;
 mod executor;
+mod flow;
 mod guest;
 mod guests;
 mod handle;
@@ -108,25 +109,75 @@ pub use cx::{Condition, Cx};
 pub use engine::{Engine, EngineBuilder};
 pub use error::{Error, RunError};
 pub use executor::{Assignment, Executing, Executor};
+pub use flow::{
+    ChildWait, Event, EventWait, Flow, ForeignWaits, MapWait, Pending, Sending, SleepWait, Step, StepBody,
+    TimedEventWait, TypedStep,
+};
 pub use handle::{Cancelled, Run};
 #[cfg(feature = "jiff")]
 pub use jiff;
 pub use runs::{Bulk, Runs};
 pub use settings::{var, var_or};
 pub use start::{BulkStart, Start};
-pub use status::{AttemptStatus, RunStatus, TaskStatus};
+pub use status::{AttemptStatus, CallStatus, RunStatus, TaskStatus};
 pub use tenants::{OpenTenants, Tenant, Tenants};
 pub use watch::{Update, Watch};
 pub use watchdog::Overdue;
 pub use windlass_core::{
-    Changes, Context, ContextError, Failure, FailureKind, Retry, Rule, RunId, RunState, Skip, StepKind,
-    TaskState, Time, Verdict,
+    CallKind, Changes, Context, ContextError, Failure, FailureKind, Retry, Rule, RunId, RunState, Skip,
+    StepKind, TaskState, Time, Verdict,
 };
+/// Turns an `async fn` into a workflow that goes on where it stopped, whatever happens to the process.
+///
+/// ```
+/// use windlass::prelude::*;
+///
+/// struct Bank;
+///
+/// impl Bank {
+///     async fn charge(&self, cents: u64, key: &str) -> Result<String> {
+///         Ok(format!("{cents} cents, asked for once as {key}"))
+///     }
+/// }
+///
+/// /// Charges what an order costs.
+/// #[flow(timeout = "30d")]
+/// async fn checkout(cx: &Flow, cents: u64, bank: Res<Bank>) -> Result<String> {
+///     let bank = &bank;
+///     let charge = cx.step("charge", |s: Cx| async move { bank.charge(cents, &s.key()).await }).await?;
+///     cx.sleep(std::time::Duration::from_millis(5)).await?;
+///     cx.step("receipt", || async { Ok::<_, Failure>(format!("Paid: {charge}")) }).await
+/// }
+///
+/// #[tokio::main]
+/// async fn main() -> Result<()> {
+///     let engine =
+///         Engine::open("sqlite::memory:").resource(Bank).workflow(checkout::workflow()).launch().await?;
+///     let run = engine.start(checkout::workflow(), 420).await?;
+///     assert!(run.await?.starts_with("Paid: 420 cents"));
+///     engine.stop().await?;
+///     Ok(())
+/// }
+/// ```
+#[cfg(feature = "macros")]
+pub use windlass_macros::flow;
 #[cfg(feature = "macros")]
 pub use windlass_macros::{compose, task, test, workflow};
 #[cfg(feature = "sqlite")]
 pub use windlass_sqlite as sqlite;
 pub use windlass_store as store;
+
+/// Waits for several calls of a durable function, and goes on with the first that ends.
+///
+/// It is written like `tokio::select!`. The branches are asked in the order in which they are written, and the winner
+/// is whatever was recorded first, so that it is the same whenever the function is run again. An event that came for a
+/// branch that lost stays in the mailbox.
+#[macro_export]
+macro_rules! select {
+    ($($branches:tt)*) => {
+        $crate::__macro::select! { biased; $($branches)* }
+    };
+}
 
 /// What task bodies return: the user's value, or why there is none.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -134,8 +185,9 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 /// What a program that defines and runs workflows usually needs.
 pub mod prelude {
     pub use crate::{
-        Client, Context, Cx, Engine, Failure, Outcome, Res, Result, Retry, Rule, Run, Task, TaskCx, Workflow,
+        Client, Context, Cx, Engine, Event, Failure, Flow, Outcome, Res, Result, Retry, Rule, Run, Task,
+        TaskCx, Workflow,
     };
     #[cfg(feature = "macros")]
-    pub use windlass_macros::{compose, task, workflow};
+    pub use windlass_macros::{compose, flow, task, workflow};
 }

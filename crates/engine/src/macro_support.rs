@@ -3,6 +3,7 @@
 pub use std::time::Duration;
 
 pub use serde_json::Value;
+pub use tokio::select;
 pub use windlass_core::{Durability, Merge, OnFailure};
 #[cfg(feature = "postgres")]
 pub use windlass_postgres::Isolation;
@@ -12,7 +13,7 @@ pub use crate::authoring::transaction::on_sqlite;
 #[cfg(feature = "testing")]
 pub use crate::testing::lab_test;
 pub use crate::{
-    Body, BoxFuture, Call, Dependency, Done, Slot, TaskCode,
+    Body, BoxFuture, Call, Dependency, Done, Slot, TaskCode, Want,
     authoring::{
         bind::{Handed, copied, dependency, done, element, input, items, optional, outcome, resource},
         caught::{Caught, CaughtError, CaughtFailure, CaughtValue, Returns, TaskError},
@@ -23,4 +24,5 @@ pub use crate::{
         parts::{On, RetryParts, Shape, TaskParts, WorkflowParts, build},
         transaction::AsyncTransaction,
     },
+    flow::{FlowCode, FlowParts, flow},
 };

@@ -88,6 +88,8 @@ pub(crate) struct Node {
     pub(crate) claim: Notify,
     /// Woken when there may be something to claim.
     pub(crate) look: Notify,
+    /// Woken when this process has put something into the inbox of a run that it holds.
+    pub(crate) mail: Notify,
     /// Woken whenever a run is given up or an attempt ends for good.
     pub(crate) released: Notify,
     /// Set when nothing new may be claimed or started.
@@ -131,6 +133,7 @@ impl Node {
             lease_end: AtomicI64::new(0),
             claim: Notify::new(),
             look: Notify::new(),
+            mail: Notify::new(),
             released: Notify::new(),
             stopping: CancellationToken::new(),
             leaving: CancellationToken::new(),
@@ -187,6 +190,11 @@ impl Node {
     /// Takes room for runs that were claimed.
     pub(crate) fn occupy(&self, runs: usize) {
         self.reserved.fetch_add(runs, Ordering::AcqRel);
+    }
+
+    /// Whether there is no room for another run.
+    pub(crate) fn is_full(&self) -> bool {
+        self.room() == 0
     }
 
     fn room(&self) -> usize {
@@ -251,6 +259,19 @@ impl Node {
             if let Some(cell) = held {
                 cell.tell(Mail::Inbox(Box::new(row)));
             }
+        }
+    }
+
+    /// This process has put something into the inbox of a run: the outcome of a published attempt, or the end of a
+    /// child. If this node holds the run, it has to be told, and if nobody does, anyone may take it up.
+    pub(crate) fn delivered_to(&self, run: RunId) {
+        if !self.holds(run) {
+            // It may be about to be held, with what was there before: whoever holds the next run looks again.
+            self.missed.store(true, Ordering::Release);
+            self.claim.notify_one();
+        }
+        if self.holds(run) {
+            self.mail.notify_one();
         }
     }
 

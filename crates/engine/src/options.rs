@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use crate::ForeignWaits;
+
 /// The queue that runs and tasks are in when nobody says otherwise.
 pub(crate) const DEFAULT_QUEUE: &str = "default";
 
@@ -22,6 +24,9 @@ pub(crate) struct Options {
     pub(crate) poll: Duration,
     /// Whether tokio's clock is the only one there is.
     pub(crate) virtual_time: bool,
+    /// Whether durable functions are run again from their top after every step.
+    pub(crate) rehearse: bool,
+    pub(crate) foreign: ForeignWaits,
 }
 
 impl Default for Options {
@@ -40,6 +45,8 @@ impl Default for Options {
             max_recoveries: 5,
             poll: Duration::from_secs(5),
             virtual_time: false,
+            rehearse: false,
+            foreign: ForeignWaits::default(),
         }
     }
 }

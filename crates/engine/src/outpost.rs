@@ -42,9 +42,6 @@ impl Outpost {
         let node = Arc::clone(&self.node);
         loop {
             let woken = node.guests.changed.notified();
-            if node.guests.take_mail() {
-                node.look_into_inboxes().await;
-            }
             let stopping = node.stopping.is_cancelled();
             let served = match self.look_after().await {
                 Ok(()) if stopping => Ok(node.options.poll),
@@ -217,6 +214,7 @@ impl<'a> Visit<'a> {
             epoch: self.image.standing.recoveries,
             queue: Arc::clone(&row.queue),
             key: run.key.clone(),
+            parent: None,
             // If it cannot be read, nothing begins.
             input: self.input.clone().unwrap_or_else(|_| Slot::from_bytes("null".into())),
             registered: Arc::clone(&self.registered),

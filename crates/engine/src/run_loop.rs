@@ -24,13 +24,16 @@ use tokio::{
     task::{AbortHandle, JoinHandle},
     time::Instant,
 };
-use windlass_core::{Attempt, Command, Ended, Event, Failure, LaneId, Order, Run, Step, StepKind, Time};
+use windlass_core::{
+    Attempt, Command, Ended, Event, Failure, FailureKind, LaneId, Order, Run, Step, StepKind, Time,
+};
 use windlass_store::{Act, InboxRow, OUTCOME, StepRow, StoreError, Unit};
 
 use crate::{
     Cx, Done, Slot,
     boxed::boxed,
     committer::{Lost, Reply},
+    flow::Scene,
     order,
     outputs::Outputs,
 };
@@ -58,6 +61,8 @@ pub(crate) struct RunLoop {
     news: Instant,
     /// Until when it stays although all that it waits for is published.
     lingers: Option<Time>,
+    /// What durable functions called, as recorded.
+    calls: Vec<StepRow>,
     /// Inbox rows whose effect is recorded with the next unit.
     consumed: Vec<i64>,
     /// The pause that holds the run; its row stays until the run is resumed.
@@ -97,12 +102,19 @@ impl RunLoop {
             early: Some(Vec::new()),
             news: now,
             lingers: None,
+            calls: Vec::new(),
             consumed: Vec::new(),
             pause: None,
             alarm: None,
             over: false,
             gone: false,
         }
+    }
+
+    /// The same run, whose durable function left these records.
+    pub(crate) fn with_calls(mut self, calls: Vec<StepRow>) -> Self {
+        self.calls = calls;
+        self
     }
 
     pub(super) const fn is_over(&self) -> bool {
@@ -136,6 +148,12 @@ impl RunLoop {
         for live in self.attempts.values() {
             live.cx.inner().call_off.set();
         }
+        self.scenes().for_each(|scene| scene.halt());
+    }
+
+    /// The durable functions that are alive.
+    fn scenes(&self) -> impl Iterator<Item = Arc<Scene>> + '_ {
+        self.attempts.values().filter_map(|live| live.cx.inner().scene())
     }
 
     fn apply(&mut self, event: Event) {
@@ -163,8 +181,20 @@ impl RunLoop {
                 if let Some(live) = self.attempts.remove(&lane) {
                     self.keep_saved(&live.cx);
                 }
+                let is_function = cell.subject.task(lane.task).flow;
+                if is_function && outcome.is_none() && self.run.closing().is_some() {
+                    // It was cut off before it could put things in order: whoever takes the run up goes on with that.
+                    return self.surrender(cell);
+                }
                 self.attempt_ended(cell, lane, started_at, outcome.map(|outcome| *outcome));
             }
+            Mail::Failing(lane, failure) => {
+                self.apply(Event::Failing { lane, failure });
+                // If it had a verdict already, nobody is told again.
+                self.close_scenes();
+            }
+            Mail::Blocked(why) => self.block(cell, why),
+            Mail::Surrender => self.surrender(cell),
             Mail::Recorded { lane, done, record } => self.attempt_recorded(lane, *done, record),
             Mail::Begin(inbox) => self.begin(cell, inbox),
             // What outlives its attempt does not speak for the next one.
@@ -288,6 +318,11 @@ impl RunLoop {
         }
         let ended = match outcome {
             None => Ended::Cut,
+            Some(Err(failure))
+                if failure.kind == FailureKind::Cancelled && cell.subject.task(lane.task).flow =>
+            {
+                Ended::Cut
+            }
             Some(outcome) => match outcome.and_then(|done| self.complete(cell, lane, done)) {
                 Ok(ended) => ended,
                 Err(failure) => Ended::Failed(failure),
@@ -335,8 +370,8 @@ impl RunLoop {
             };
         }
         let Some(order) = order::decode(&row) else {
-            tracing::warn!(run = %cell.subject.run, topic = row.topic, "an inbox row of an unknown kind is left alone");
-            return;
+            cell.mailbox().push(row);
+            return self.scenes().for_each(|scene| scene.nudge());
         };
         match order {
             Order::Pause => self.pause = Some(row.seq),
@@ -346,6 +381,8 @@ impl RunLoop {
         }
         let pauses = order == Order::Pause;
         self.apply(Event::Order(order));
+        let is_paused = self.pause.is_some();
+        self.scenes().for_each(|scene| scene.pause(is_paused));
         if pauses {
             // What the core has asked for already is published first: else it would be published after all.
             self.carry_out(cell);
@@ -395,7 +432,7 @@ impl RunLoop {
         self.run.reuse(commands);
         if !steps.is_empty() {
             let consumed = std::mem::take(&mut self.consumed);
-            let act = Act::Record { claim: cell.subject.claim, steps, consumed };
+            let act = Act::Record { claim: cell.subject.claim, steps, consumed, forget: false };
             submit(cell, act, Reply::Recorded(Arc::clone(cell), records as u64));
         }
         if !published.is_empty() {
@@ -441,6 +478,6 @@ fn isolate(cell: &Arc<RunCell>, lane: LaneId) {
 }
 
 /// A uniform number in `[0, 1)` for jitter; nothing depends on its quality.
-fn fastrand() -> f64 {
+pub(crate) fn fastrand() -> f64 {
     (uuid::Uuid::now_v7().as_u64_pair().1 >> 11) as f64 % 9_007_199_254_740_992.0 / 9_007_199_254_740_992.0
 }

@@ -27,17 +27,17 @@ use crate::{
     committer::{Fate, Lost, Reply},
     hub::Hub,
     metric,
-    node::Registered,
+    node::{Node, Registered},
     options::DEFAULT_QUEUE,
     waiters::Waiter,
 };
 
 /// What a start asks for.
 pub(crate) struct Request {
-    workflow: Arc<str>,
-    timeout: Option<Duration>,
-    input: Result<Slot, Failure>,
-    settings: Settings,
+    pub(crate) workflow: Arc<str>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) input: Result<Slot, Failure>,
+    pub(crate) settings: Settings,
     deadline: Option<Duration>,
 }
 
@@ -247,14 +247,16 @@ impl Starting {
         let run = RunId::new();
         let registered = known(&client, &workflow)?;
         let input = input.map_err(input_error)?;
-        let mut new = new_run(&client, &workflow, timeout, &input, &settings)?;
+        let mut new = new_run(client.hub(), &workflow, timeout, &input, &settings)?;
         let seat = client.node().zip(registered.as_ref());
         let seat = seat.and_then(|(node, known)| Seat::take(node, known, run, &new));
         new.owner =
             seat.as_ref().map(|seat| Owner { claim: seat.claim, definition: seat.registered.definition });
         let holder = seat.as_ref().map(|seat| seat.holder);
         let (queue, timeout, key) = (Arc::clone(&new.queue), new.timeout, settings.key.clone());
-        let subject = NewSubject { run, queue, key, input, context: object(settings.context)?, timeout };
+        let parent = new.parent.as_ref().map(|parent| parent.run);
+        let context = object(settings.context)?;
+        let subject = NewSubject { run, queue, key, parent, input, context, timeout };
         let waiter = Some(hub.waiters.register(run));
         let (sender, fate) = oneshot::channel();
         let claimer = if seat.is_none() { client.node().cloned() } else { None };
@@ -324,9 +326,13 @@ fn input_error(failure: Failure) -> Error {
 
 /// The workflow as this engine knows it; `None` for a client.
 fn known(client: &Client, workflow: &Arc<str>) -> Result<Option<Arc<Registered>>, Error> {
-    let Some(node) = client.node() else { return Ok(None) };
+    client.node().map(|node| registered(node, workflow)).transpose()
+}
+
+/// The workflow of this name, as this node knows it.
+pub(crate) fn registered(node: &Node, workflow: &Arc<str>) -> Result<Arc<Registered>, Error> {
     match node.registry.get(workflow) {
-        Some(registered) => Ok(Some(Arc::clone(registered))),
+        Some(registered) => Ok(Arc::clone(registered)),
         None => Err(Error::UnknownWorkflow {
             name: workflow.to_string(),
             nearest: nearest(workflow, node.registry.keys().map(|name| &**name)).map(str::to_owned),
@@ -334,8 +340,8 @@ fn known(client: &Client, workflow: &Arc<str>) -> Result<Option<Arc<Registered>>
     }
 }
 
-fn new_run(
-    client: &Client,
+pub(crate) fn new_run(
+    hub: &Hub,
     workflow: &Arc<str>,
     timeout: Option<Duration>,
     input: &Slot,
@@ -347,7 +353,6 @@ fn new_run(
             "priority {priority} does not exist: 0 is the most urgent, 9 the least"
         )));
     }
-    let hub = client.hub();
     let context = match object(settings.context.clone())? {
         map if map.is_empty() => None,
         map => {
@@ -374,6 +379,7 @@ fn new_run(
         tags: settings.tags.clone(),
         forked_from: None,
         trace: settings.trace.clone(),
+        parent: None,
         steps: Vec::new(),
         owner: None,
     })

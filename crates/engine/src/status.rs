@@ -1,10 +1,12 @@
 //! Where a run stands, for people and programs.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use serde_json::Value;
 use tokio::sync::oneshot;
 use windlass_core::{
-    Definition, Failure, Plan, RunId, RunState, Skip, StepKind, TaskState, TaskView, Time, Verdict,
+    CallKind, Definition, Failure, Plan, RunId, RunState, Skip, StepKind, TaskState, TaskView, Time, VERDICT,
+    Verdict,
 };
 use windlass_store::{Place, RunImage, Wait};
 
@@ -36,6 +38,11 @@ pub struct RunStatus {
     pub wait: Option<Wait>,
     /// Why it ended, unless it completed.
     pub verdict: Option<Verdict>,
+    /// What its durable function called, in the order of the first record of each call. Empty for a graph whose tasks
+    /// call nothing.
+    pub calls: Vec<CallStatus>,
+    /// What its durable function [published](crate::Flow::publish), until it ends.
+    pub published: BTreeMap<String, Value>,
     /// Its tasks, as declared. Empty for a run whose workflow no process has taken up yet and this one does
     /// not know.
     pub tasks: Vec<TaskStatus>,
@@ -63,6 +70,32 @@ pub struct TaskStatus {
     pub progress: Option<f64>,
 }
 
+/// Something that a durable function called, and that is recorded.
+#[derive(Clone, Debug)]
+pub struct CallStatus {
+    /// The call's name and, from the second of that name on, its number: `charge`, `charge#2`. For a call of a graph's
+    /// task, the task's name comes first: `pay/approved`.
+    pub name: Arc<str>,
+    /// What was called.
+    pub kind: CallKind,
+    /// `Completed`, `Failed`, or `Ready` for what is under way or tried again.
+    pub state: TaskState,
+    /// How many attempts have ended.
+    pub attempts: u32,
+    /// The last error.
+    pub failure: Option<Failure>,
+    /// When the last attempt began.
+    pub started_at: Time,
+    /// When the last attempt ended.
+    pub ended_at: Time,
+    /// When the next attempt is due.
+    pub retry_at: Option<Time>,
+    /// How its undo stands, if that has begun: `Completed`, `Failed`, or `Ready` for what is tried again.
+    pub undo: Option<TaskState>,
+    /// The last error of its undo.
+    pub undo_failure: Option<Failure>,
+}
+
 /// A finished attempt.
 #[derive(Clone, Debug)]
 pub struct AttemptStatus {
@@ -85,6 +118,12 @@ pub struct AttemptStatus {
 }
 
 impl RunStatus {
+    /// What was called under this name: `charge`, `charge#2`.
+    #[must_use]
+    pub fn call(&self, name: &str) -> Option<&CallStatus> {
+        self.calls.iter().find(|call| &*call.name == name)
+    }
+
     /// The task of this name.
     #[must_use]
     pub fn task(&self, name: &str) -> Option<&TaskStatus> {
@@ -114,7 +153,7 @@ pub(crate) async fn plan(client: &Client, image: &RunImage) -> Result<Arc<Plan>,
 
 pub(crate) async fn of(client: &Client, image: RunImage) -> Result<RunStatus, Error> {
     let (ended_at, verdict, wait) = match &image.standing.place {
-        Place::Ended(end) => (Some(end.at), verdict_of(client, end)?, None),
+        Place::Ended(end) => (Some(end.at), verdict_of(client.hub(), end)?, None),
         Place::Waiting(wait) => (None, None, Some(wait.clone())),
         Place::Ready | Place::Owned { .. } => (None, None, None),
     };
@@ -143,10 +182,20 @@ pub(crate) async fn of(client: &Client, image: RunImage) -> Result<RunStatus, Er
             }
         }
     }
+    let calls = calls(client, &image)?;
+    let published = published(client, &image)?;
+    let undoing = pending_verdict(client, &image)?;
+    let state = match image.standing.state() {
+        RunState::Running | RunState::Suspended if undoing.is_some() => RunState::Undoing,
+        state => state,
+    };
+    let verdict = verdict.or(undoing.filter(|_| state == RunState::Undoing));
     Ok(RunStatus {
         id: image.run.id,
         workflow: image.run.workflow,
-        state: image.standing.state(),
+        state,
+        calls,
+        published,
         generation: image.standing.generation,
         recoveries: image.standing.recoveries,
         created_at: image.run.created_at,
@@ -155,6 +204,64 @@ pub(crate) async fn of(client: &Client, image: RunImage) -> Result<RunStatus, Er
         verdict,
         tasks,
     })
+}
+
+/// How the run will end, once its undos have ended.
+fn pending_verdict(client: &Client, image: &RunImage) -> Result<Option<Verdict>, Error> {
+    let generation = image.standing.generation;
+    let kept = image.steps.iter().find(|row| &*row.name == VERDICT && row.generation == generation);
+    let step = kept.map(|row| take_up::step(client.hub(), row)).transpose()?;
+    Ok(step.and_then(|step| step.detail.verdict).map(|verdict| *verdict))
+}
+
+fn published(client: &Client, image: &RunImage) -> Result<BTreeMap<String, Value>, Error> {
+    let rows = image.saved.iter().filter_map(|row| Some((row.step.strip_prefix("//")?, &row.value)));
+    let decode = |(key, value): (&str, &bytes::Bytes)| {
+        let what = format!("what is published as `{key}`");
+        let json = client.hub().read(&what, value.clone())?;
+        let value = serde_json::from_slice(&json);
+        Ok((key.to_owned(), value.map_err(|why| Error::Decode { what, why: why.to_string() })?))
+    };
+    rows.map(decode).collect()
+}
+
+/// What durable functions called. Of a call that was made in several generations, the last counts.
+fn calls(client: &Client, image: &RunImage) -> Result<Vec<CallStatus>, Error> {
+    let mut calls: Vec<CallStatus> = Vec::new();
+    let records = image.steps.iter().filter(|row| row.name.contains('/') && &*row.name != VERDICT);
+    for row in records {
+        let step = take_up::step(client.hub(), row)?;
+        let state = match step.kind {
+            StepKind::Completed => TaskState::Completed,
+            StepKind::Failed => TaskState::Failed,
+            _ => TaskState::Ready,
+        };
+        let name = row.name.strip_prefix('/').unwrap_or(&row.name);
+        let name = name.strip_suffix("/patch").unwrap_or(name);
+        if let Some(call) = name.strip_suffix("/undo") {
+            if let Some(call) = calls.iter_mut().find(|known| &*known.name == call) {
+                (call.undo, call.undo_failure) = (Some(state), step.detail.failure.map(|failure| *failure));
+            }
+            continue;
+        }
+        let now = CallStatus {
+            name: name.into(),
+            kind: step.detail.call,
+            state,
+            attempts: if step.kind == StepKind::Started { step.attempt - 1 } else { step.attempt },
+            failure: step.detail.failure.map(|failure| *failure),
+            started_at: step.started_at,
+            ended_at: step.ended_at,
+            retry_at: step.detail.retry_at,
+            undo: None,
+            undo_failure: None,
+        };
+        match calls.iter_mut().find(|known| *known.name == *name) {
+            Some(known) => *known = now,
+            None => calls.push(now),
+        }
+    }
+    Ok(calls)
 }
 
 async fn views(

@@ -6,7 +6,7 @@ use windlass_core::{
     ClaimId, Definition, Detail, LaneId, NodeId, Plan, Run, RunId, RunState, Seed, Step, StepKind, Verdict,
 };
 use windlass_store::{
-    Act, End, NewEnd, NewSpread, OUTCOME, RunImage, SpreadKey, SpreadRow, StepRow, Unit, Wait,
+    Act, End, NewEnd, NewSpread, OUTCOME, RunImage, RunRow, SpreadKey, SpreadRow, StepRow, Unit, Wait,
 };
 
 use crate::{
@@ -60,6 +60,7 @@ async fn prepare(
         epoch: image.standing.recoveries,
         queue: Arc::clone(&image.run.queue),
         key: image.run.key.clone(),
+        parent: image.run.parent.as_ref().map(|parent| parent.run),
         input: Slot::from_bytes(input),
         registered: Arc::clone(registered),
     };
@@ -68,7 +69,8 @@ async fn prepare(
         let value = hub.read("a saved value", row.value.clone()).map_err(|error| error.to_string())?;
         saved.insert(Arc::clone(&row.step), Slot::from_bytes(value));
     }
-    Ok((subject, RunLoop::new(run, outputs, saved)))
+    let calls = image.steps.iter().filter(|row| row.name.contains('/')).cloned().collect();
+    Ok((subject, RunLoop::new(run, outputs, saved).with_calls(calls)))
 }
 
 /// A run goes on under changed code if every recorded task is still there with the same dependencies.
@@ -202,7 +204,7 @@ fn block(
     let timeout = image.run.timeout.or(registered.and_then(|known| known.plan.definition.timeout));
     let until = timeout.map(|timeout| image.standing.opened_at + timeout);
     if let Some((after, _)) = timeout.zip(until.filter(|until| *until <= node.hub.clock.now())) {
-        return time_out(node, holder, claim, run, after);
+        return time_out(node, holder, claim, &image.run, after);
     }
     let wait = Wait {
         state: RunState::Blocked,
@@ -215,25 +217,35 @@ fn block(
 }
 
 /// A time limit holds for a blocked run too, and needs none of its code.
-fn time_out(node: &Arc<Node>, holder: NodeId, claim: ClaimId, run: RunId, after: Duration) {
+fn time_out(node: &Arc<Node>, holder: NodeId, claim: ClaimId, row: &RunRow, after: Duration) {
+    let (run, parent) = (row.id, row.parent.as_ref().map(|parent| parent.run));
     let verdict = Verdict::TimedOut { after, unfinished: Vec::new() };
     let failure = match verdict.to_json().map(|json| node.hub.codec.encode(json.into())) {
         Ok(Ok(kept)) => Some(kept),
         _ => None,
     };
     let end = NewEnd { state: verdict.state(), output: None, failure: failure.clone() };
-    dismiss(node, holder, run, Act::End { claim, steps: Vec::new(), end }, move |hub| {
-        let at = hub.clock.now();
-        hub.ended(run, || End { state: RunState::Failed, at, output: None, failure });
+    dismiss(node, holder, run, Act::End { claim, steps: Vec::new(), end }, move |node| {
+        let at = node.hub.clock.now();
+        node.hub.ended(run, || End { state: RunState::Failed, at, output: None, failure });
+        if let Some(parent) = parent {
+            node.delivered_to(parent);
+        }
     });
 }
 
 /// Gives up a run for which no run loop was made.
-fn dismiss(node: &Arc<Node>, holder: NodeId, run: RunId, act: Act, then: impl FnOnce(&Hub) + Send + 'static) {
+fn dismiss(
+    node: &Arc<Node>,
+    holder: NodeId,
+    run: RunId,
+    act: Act,
+    then: impl FnOnce(&Node) + Send + 'static,
+) {
     let node_again = Arc::clone(node);
     let reply = Reply::Then(Box::new(move |fate: Fate, _| {
         match fate {
-            Ok(_) => then(&node_again.hub),
+            Ok(_) => then(&node_again),
             Err(lost) => tracing::debug!(%run, ?lost, "the run was not ours to give up"),
         }
         // Room was reserved for the run, which no run loop ever took.

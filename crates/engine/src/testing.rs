@@ -141,6 +141,21 @@ impl Lab {
         self.shared.executed.lock().iter().filter(|step| names(step, task)).count()
     }
 
+    /// How many attempts at undoing a step of a durable function were executed, the planned failures included.
+    #[must_use]
+    pub fn undos(&self, step: &str) -> usize {
+        self.attempts(&format!("{step}/undo"))
+    }
+
+    /// Fails the test if nobody tried to undo this step.
+    ///
+    /// # Panics
+    ///
+    /// That is what it does.
+    pub fn assert_undone(&self, step: &str) {
+        assert!(self.undos(step) > 0, "`{step}` was not undone");
+    }
+
     /// Ends an engine as a power cut would: nothing is handed over, nothing more is written. Another engine
     /// of this laboratory, or a new one, takes its runs over at once.
     pub fn crash(&self, engine: &Engine) {

@@ -9,7 +9,7 @@ use std::{
 
 use futures_core::Stream;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use windlass_core::{Failure, RunId, RunState, StepKind, Time, Verdict};
+use windlass_core::{Failure, RunId, RunState, StepKind, Time, VERDICT, Verdict};
 use windlass_store::{Place, RunImage};
 
 use crate::{Client, Error, boxed::boxed, handle::verdict_of, take_up};
@@ -25,7 +25,8 @@ pub enum Update {
     State(RunState),
     /// A step was recorded.
     Step {
-        /// The task's name, with the element's place in a `for_each`.
+        /// The task's name, with the element's place in a `for_each`; or that of what a durable function called, and
+        /// `charge/undo` for the undo of `charge`.
         name: Arc<str>,
         /// Which attempt; zero for a task that was skipped.
         attempt: u32,
@@ -135,8 +136,12 @@ impl Follower {
             if !self.seen.insert((row.generation, Arc::clone(&row.name), row.attempt, row.kind, row.epoch)) {
                 continue;
             }
+            if &*row.name == VERDICT {
+                send(watcher, Ok(Update::State(RunState::Undoing))).await?;
+                continue;
+            }
             let update = take_up::step(self.client.hub(), row).map(|step| Update::Step {
-                name: step.name,
+                name: step.name.strip_prefix('/').map_or_else(|| Arc::clone(&step.name), Arc::from),
                 attempt: step.attempt,
                 kind: step.kind,
                 started_at: step.started_at,
@@ -146,7 +151,7 @@ impl Follower {
             send(watcher, update).await?;
         }
         let Place::Ended(end) = &image.standing.place else { return Ok(false) };
-        let verdict = verdict_of(&self.client, end);
+        let verdict = verdict_of(self.client.hub(), end);
         send(watcher, verdict.map(|verdict| Update::Ended { state, at: end.at, verdict })).await?;
         Ok(true)
     }

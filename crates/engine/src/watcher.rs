@@ -1,10 +1,10 @@
 //! Hearing of what others do to the store.
 
-use std::sync::Arc;
+use std::{future::pending, sync::Arc};
 
 use tokio::{
     sync::broadcast::error::{RecvError, TryRecvError},
-    time::sleep,
+    time::{Instant, sleep_until},
 };
 use windlass_store::Hint;
 
@@ -13,7 +13,8 @@ use crate::{hub::Hub, node::Node};
 /// Turns hints from the store into wake-ups: for those who wait for a run, for the runs that this node
 /// holds, and for the claimer.
 ///
-/// Woken by the store's hints, and by the safety-net poll. The claimer and the outpost have polls of their own.
+/// Woken by the store's hints, by what this process has put into the inboxes of its own runs, and by the safety-net
+/// poll. The claimer and the outpost have polls of their own.
 pub(crate) struct Watcher {
     hub: Arc<Hub>,
     node: Option<Arc<Node>>,
@@ -27,6 +28,7 @@ impl Watcher {
     pub(crate) async fn run(self) {
         let hub = Arc::clone(&self.hub);
         let mut hints = hub.store.hints();
+        let mut next_poll = Instant::now() + hub.poll;
         loop {
             let mut is_poll = false;
             tokio::select! {
@@ -36,7 +38,11 @@ impl Watcher {
                     Ok(Hint::Gone(_)) => continue,
                     Err(RecvError::Closed) => return,
                 },
-                () = sleep(hub.poll) => is_poll = true,
+                () = self.mail() => {
+                    self.deliver().await;
+                    continue;
+                }
+                () = sleep_until(next_poll) => is_poll = true,
                 () = hub.closed.cancelled() => return,
             }
             // One look serves all hints that have come meanwhile.
@@ -47,6 +53,7 @@ impl Watcher {
                 self.call();
             }
             self.look().await;
+            next_poll = Instant::now() + hub.poll;
         }
     }
 
@@ -62,6 +69,18 @@ impl Watcher {
         if let Err(error) = self.hub.look_for_ends().await {
             tracing::debug!(%error, "looking for ended runs failed; the next look makes up for it");
         }
+        self.deliver().await;
+    }
+
+    /// Until this process has put something into the inbox of one of its own runs.
+    async fn mail(&self) {
+        match &self.node {
+            Some(node) => node.mail.notified().await,
+            None => pending().await,
+        }
+    }
+
+    async fn deliver(&self) {
         if let Some(node) = &self.node {
             node.look_into_inboxes().await;
         }

@@ -5,7 +5,7 @@
 
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
-use syn::{ext::IdentExt, spanned::Spanned};
+use syn::{Type, ext::IdentExt, spanned::Spanned};
 
 use crate::{
     duration,
@@ -135,7 +135,7 @@ fn in_transaction(
 
 fn body(task: &TaskFn, around: &Surroundings<'_>, call: &Ident) -> TokenStream {
     let krate = around.krate;
-    let (context, output, value, error) = (local("context"), local("output"), local("value"), local("error"));
+    let (context, output) = (local("context"), local("output"));
     let arguments: Vec<Ident> = (0..task.parameters.len()).map(|n| local(&format!("argument_{n}"))).collect();
     let fetches = task.parameters.iter().zip(&arguments).enumerate().map(|(n, (parameter, argument))| {
         let source = local(&format!("source_{n}"));
@@ -155,16 +155,30 @@ fn body(task: &TaskFn, around: &Surroundings<'_>, call: &Ident) -> TokenStream {
     let ident = &task.ident;
     let wait = (task.runs == Runs::Async).then(|| quote! { .await });
     let listed = listed(task, around);
-    // What is wrong with the result points at its type.
-    let returned = |tokens: TokenStream| moved(&tokens, task.returns.span());
-    let unpacked = returned(quote! { #krate::__macro::Returns::into_result(#output) });
-    let done = returned(quote! { #krate::__macro::done(#value, #changed) });
-    let caught = returned(quote! { (&&&#krate::__macro::Caught::of(&#error)).verdict().failure(#error) });
+    let ended = ended(krate, &task.returns, &output, &changed);
     quote! {
         #listed
         #open
         #(#fetches)*
         let #output = #ident(#(#arguments),*)#wait;
+        #ended
+    }
+}
+
+/// The expression for the `Body` that follows from what the author's function returned.
+pub(crate) fn ended(
+    krate: &TokenStream,
+    returns: &Type,
+    output: &Ident,
+    changed: &TokenStream,
+) -> TokenStream {
+    let (value, error) = (local("value"), local("error"));
+    // What is wrong with the result points at its type.
+    let returned = |tokens: TokenStream| moved(&tokens, returns.span());
+    let unpacked = returned(quote! { #krate::__macro::Returns::into_result(#output) });
+    let done = returned(quote! { #krate::__macro::done(#value, #changed) });
+    let caught = returned(quote! { (&&&#krate::__macro::Caught::of(&#error)).verdict().failure(#error) });
+    quote! {
         match #unpacked {
             ::core::result::Result::Ok(#value) => #done,
             ::core::result::Result::Err(#error) => {
@@ -310,7 +324,7 @@ pub(crate) fn option(value: Option<TokenStream>) -> TokenStream {
 }
 
 /// A local name that only emitted code can see.
-fn local(name: &str) -> Ident {
+pub(crate) fn local(name: &str) -> Ident {
     Ident::new(&format!("__windlass_{name}"), Span::mixed_site())
 }
 

@@ -9,6 +9,8 @@ mod compose;
 mod duration;
 mod emit;
 mod fingerprint;
+mod flow;
+mod flow_parameter;
 mod graph;
 mod json;
 mod lab_test;
@@ -81,6 +83,31 @@ pub fn workflow(arguments: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn task(arguments: TokenStream, item: TokenStream) -> TokenStream {
     standalone::expand(arguments.into(), item.into()).into()
+}
+
+/// Makes a durable function of an `async fn`: a workflow whose steps are written where they happen.
+///
+/// The function stays what it is. Beside it comes `workflow()`, under the function's name:
+/// `checkout::workflow()` is the `Workflow<I, O>` that an engine is given, where `I` is the type of the input and
+/// `O` is what the function returns in its `Result`. Parameters, in any order and under any name:
+///
+/// - `&Flow`, once: steps, waits, events.
+/// - `Res<T>`: a resource that was given to the engine.
+/// - One of any other type, as `T`, `&T`, `&[E]` or `&str`: the run's input. Without it, the input is `()`.
+///
+/// An error of the function's own type keeps its value in the record, if the type can be serialised.
+///
+/// | option | meaning | default |
+/// |---|---|---|
+/// | `name = "…"` | what runs are found by | the function's name |
+/// | `version = "…"` | the version, set by hand | a hash of the function's code and options |
+/// | `timeout = "…"` | the longest that a run may take, waits included | no limit |
+/// | `crate = path` | where the `windlass` crate is, if it was renamed | `::windlass` |
+///
+/// The first paragraph of the function's doc comment is what the workflow says it is for.
+#[proc_macro_attribute]
+pub fn flow(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    flow::expand(arguments.into(), item.into()).into()
 }
 
 /// Composes tasks that stand alone into a workflow.

@@ -193,7 +193,7 @@ fn shape(kind: Kind, ty: &Type) -> Shape {
 }
 
 /// The owned type behind a borrowed one: `[E]` is kept as `Vec<E>`, `str` as `String`.
-fn owned(ty: &Type) -> TokenStream {
+pub(crate) fn owned(ty: &Type) -> TokenStream {
     let Type::Reference(reference) = peel(ty) else { return quote! { #ty } };
     match peel(&reference.elem) {
         Type::Slice(slice) => {
@@ -206,7 +206,7 @@ fn owned(ty: &Type) -> TokenStream {
 }
 
 /// The type inside `Name<T>`, whatever path leads to the name.
-fn generic<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
+pub(crate) fn generic<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
     let Type::Path(path) = ty else { return None };
     let last = path.path.segments.last().filter(|last| last.ident == name)?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
@@ -217,7 +217,7 @@ fn generic<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
 }
 
 /// Whether the type's last word is this.
-fn names(ty: &Type, name: &str) -> bool {
+pub(crate) fn names(ty: &Type, name: &str) -> bool {
     matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == name))
 }
 

@@ -135,10 +135,10 @@ impl TaskFn {
         let signature = &function.sig;
         let ident = signature.ident.clone();
         check_attributes(function, complaints);
-        check_signature(function, complaints);
+        check_signature(function, "task", complaints);
         let parameters: Vec<_> =
             signature.inputs.iter().filter_map(|input| Parameter::read(&ident, input, complaints)).collect();
-        let returns = return_type(function, complaints);
+        let returns = return_type(function, "task", complaints);
         let runs = if signature.asyncness.is_some() { Runs::Async } else { Runs::Blocking };
         let task = Self { code: code(function), ident, options, parameters, runs, returns };
         task.check(complaints);
@@ -274,30 +274,33 @@ fn check_attributes(function: &ItemFn, complaints: &mut Complaints) {
     }
 }
 
-fn check_signature(function: &ItemFn, complaints: &mut Complaints) {
+/// What neither a task nor a flow can be.
+pub(crate) fn check_signature(function: &ItemFn, noun: &str, complaints: &mut Complaints) {
     let signature = &function.sig;
     for parameter in &signature.generics.params {
         if !matches!(parameter, GenericParam::Lifetime(_)) {
-            complaints.about(parameter, "a task cannot be generic: write the type itself");
+            complaints.about(parameter, format!("a {noun} cannot be generic: write the type itself"));
         }
     }
     if let Safety::Unsafe(token) = &signature.safety {
-        complaints.about(token, "a task cannot be `unsafe`: the engine calls it whenever it is due");
+        complaints
+            .about(token, format!("a {noun} cannot be `unsafe`: the engine calls it whenever it is due"));
     }
     if let Some(abi) = &signature.abi {
-        complaints.about(abi, "a task is an ordinary Rust function: leave `extern` out");
+        complaints.about(abi, format!("a {noun} is an ordinary Rust function: leave `extern` out"));
     }
     if let Some(variadic) = &signature.variadic {
-        complaints.about(variadic, "a task has a fixed list of parameters");
+        complaints.about(variadic, format!("a {noun} has a fixed list of parameters"));
     }
 }
 
-fn return_type(function: &ItemFn, complaints: &mut Complaints) -> Type {
+/// The type that the function of a task or a flow returns, or one in place of it that is no trouble.
+pub(crate) fn return_type(function: &ItemFn, noun: &str, complaints: &mut Complaints) -> Type {
     let name = &function.sig.ident;
     let ReturnType::Type(_, ty) = &function.sig.output else {
         complaints.about(
             name,
-            format!("`{name}` returns nothing\nhelp: a task returns a `Result`: write `-> Result<()>`"),
+            format!("`{name}` returns nothing\nhelp: a {noun} returns a `Result`: write `-> Result<()>`"),
         );
         return stand_in();
     };
@@ -363,7 +366,7 @@ impl Visit<'_> for Borrowed {
 }
 
 /// The fingerprint of the function, without the attribute that made it a task and without its visibility.
-fn code(function: &ItemFn) -> String {
+pub(crate) fn code(function: &ItemFn) -> String {
     let attributes =
         function.attrs.iter().filter(|attribute| !is_task(attribute)).map(ToTokens::to_token_stream);
     let (signature, block) = (&function.sig, &function.block);

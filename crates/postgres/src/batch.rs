@@ -5,6 +5,7 @@ mod deliver;
 mod leave;
 mod send;
 mod statements;
+mod tell;
 
 use std::collections::HashMap;
 
@@ -15,6 +16,7 @@ use send::{Messages, SEND};
 use statements::{
     CLEAR_INBOX, CLEAR_SAVED, ENDS, FACTS, FORGET, GIVEN, KEYS, STARTS, STEPS, TAGS, TAKE_KEYS,
 };
+use tell::{Children, TELL};
 use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 use windlass_core::{ClaimId, NodeId, RunId, StepKind, Time};
@@ -101,6 +103,7 @@ pub(crate) struct Batch<'a> {
     leaves: Leaves<'a>,
     messages: Messages<'a>,
     outcomes: Outcomes<'a>,
+    children: Children,
     /// Rows of `holding` of which nothing is left.
     empty: Vec<i64>,
 }
@@ -162,6 +165,9 @@ struct Starts<'a> {
     tags: Vec<Option<String>>,
     forked_from: Vec<Option<Uuid>>,
     trace: Vec<Option<&'a str>>,
+    /// No longer than they have to be: most runs have no parent.
+    parent: Vec<Option<Uuid>>,
+    parent_topic: Vec<Option<&'a str>>,
     claim: Vec<Option<i64>>,
     definition: Vec<Option<i64>>,
     /// The lines that they are in, and in which of them each is, counted from 1.
@@ -189,7 +195,7 @@ impl<'a> Steps<'a> {
         self.generation.push(column::count(step.generation));
         self.name.push(&step.name);
         self.attempt.push(column::count(step.attempt));
-        self.started_in.push(if step.kind == StepKind::Started { column::count(step.epoch) } else { -1 });
+        self.started_in.push(column::started_in(step));
         self.epoch.push(column::count(step.epoch));
         self.kind.push(step.kind as i16);
         self.started_at.push(step.started_at.0);
@@ -256,6 +262,11 @@ impl<'a> Batch<'a> {
         self.outcomes.add(run, claim, task, outcome);
     }
 
+    /// Has the parent of a held run hear that it ends.
+    pub(crate) fn tell(&mut self, run: RunId, claim: ClaimId, parent: RunId) {
+        self.children.add(run, claim, parent);
+    }
+
     pub(crate) fn end(&mut self, run: RunId, claim: ClaimId, end: &'a NewEnd) {
         self.ends.run.push(column::run(run));
         self.ends.claim.push(column::claim(claim));
@@ -297,6 +308,12 @@ impl<'a> Batch<'a> {
         let (id, starts) = (column::run(run), &mut self.starts);
         let delay = new.delay.map_or(0, column::micros);
         let owner = new.owner.as_ref().filter(|_| is_wanted && delay == 0);
+        if let Some(parent) = &new.parent {
+            starts.parent.resize(starts.id.len(), None);
+            starts.parent_topic.resize(starts.id.len(), None);
+            starts.parent.push(Some(column::run(parent.run)));
+            starts.parent_topic.push(Some(&parent.topic));
+        }
         starts.id.push(id);
         starts.workflow.push(&new.workflow);
         starts.queue.push(&new.queue);
@@ -343,7 +360,7 @@ impl<'a> Batch<'a> {
         let node = node.map(column::node);
         let (steps, ends, starts, keys) = (&self.steps, &self.ends, &self.starts, &self.keys);
         let moved = self.leaves.run.iter().chain(&self.messages.run).chain(&self.outcomes.run);
-        let moved: Vec<Uuid> = moved.copied().collect();
+        let moved: Vec<Uuid> = moved.chain(&self.children.parent).copied().collect();
         let locks: [&(dyn ToSql + Sync); 1] = [&moved];
         let locked = Letter::of(session, LOCK, moved.is_empty(), &locks).await?;
         let out = self.outcomes.keys();
@@ -363,6 +380,8 @@ impl<'a> Batch<'a> {
         let sent = Letter::of(session, SEND, self.messages.run.is_empty(), &rows).await?;
         let rows = self.outcomes.columns(&node);
         let delivered = Letter::of(session, DELIVER, self.outcomes.run.is_empty(), &rows).await?;
+        let rows = self.children.columns(&node);
+        let told = Letter::of(session, TELL, self.children.parent.is_empty(), &rows).await?;
         let asked: [&(dyn ToSql + Sync); 6] =
             [&ends.run, &ends.claim, &ends.state, &ends.output, &ends.failure, &node];
         let ended = Letter::of(session, ENDS, ends.run.is_empty(), &asked).await?;
@@ -391,6 +410,7 @@ impl<'a> Batch<'a> {
             given_up,
             sent,
             delivered,
+            told,
             ended,
             inbox,
             saved,
@@ -409,6 +429,7 @@ impl<'a> Batch<'a> {
             given_up.rows(),
             sent.rows(),
             delivered.rows(),
+            told.rows(),
             ended.rows(),
             inbox.rows(),
             saved.rows(),
@@ -428,7 +449,7 @@ impl<'a> Batch<'a> {
         }
         let sent = sent?.iter().map(send::fate).collect::<Result<_, _>>()?;
         let delivered = self.outcomes.delivered(&delivered?)?;
-        for written in [ended, inbox, saved, taken] {
+        for written in [told, ended, inbox, saved, taken] {
             written?;
         }
         let keys = keys.facts(&kept?)?;
@@ -455,7 +476,7 @@ impl Keys<'_> {
 }
 
 impl Starts<'_> {
-    fn columns<'p>(&'p self, node: &'p Option<Uuid>) -> [&'p (dyn ToSql + Sync); 15] {
+    fn columns<'p>(&'p self, node: &'p Option<Uuid>) -> [&'p (dyn ToSql + Sync); 17] {
         [
             &self.id,
             &self.workflow,
@@ -472,6 +493,8 @@ impl Starts<'_> {
             &self.claim,
             &self.definition,
             node,
+            &self.parent,
+            &self.parent_topic,
         ]
     }
 

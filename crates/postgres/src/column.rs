@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
+use windlass_store::StepRow;
 
 use crate::error::Fault;
 
@@ -40,6 +41,11 @@ pub(crate) fn list(items: &[String]) -> Option<String> {
 /// A count, which is never so large that it does not fit.
 pub(crate) fn count(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+/// What tells the starts of one attempt apart: see the table.
+pub(crate) fn started_in(step: &StepRow) -> i32 {
+    if step.kind == StepKind::Started { count(step.epoch) } else { -1 }
 }
 
 pub(crate) fn run_id(row: &Row, index: usize) -> Result<RunId, Fault> {

@@ -13,6 +13,7 @@ use crate::{
     batch::{Batch, KeyFact, Outcome, Standing},
     error::Fault,
     held::{Facts, Held, UnderWay},
+    parents::Parents,
     session::Session,
     single::{Changes, Single, Stop},
 };
@@ -58,15 +59,19 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(units: &[Unit], careful: bool) -> Self {
+    fn of(units: &[Unit], parents: &Parents, careful: bool) -> Self {
         // A start that wants to be held is not while another of its line is ready.
         let wants = |unit: &Unit| matches!(&unit.act, Act::Start(new) if new.owner.is_some());
         let any_wants = units.iter().any(wants);
         let mut runs: HashMap<RunId, Seen> = HashMap::with_capacity(units.len());
-        for Unit { run, act } in units {
+        for unit @ Unit { run, act } in units {
             let seen = runs.get(run).copied();
+            let moves = moves(act) || parents.told_by(unit).is_some();
             let next = match (act, holder(act), seen) {
-                _ if careful || act.check().is_err() || (any_wants && moves(act)) => Seen::Single,
+                _ if careful || act.check().is_err() || (any_wants && moves) => Seen::Single,
+                // These look before they write: what is there already may have forgotten what it began with.
+                (Act::Record { forget: true, .. }, ..) => Seen::Single,
+                (Act::Start(new), ..) if new.key.is_some() && !new.steps.is_empty() => Seen::Single,
                 (Act::Start(_) | Act::Send(_), _, None) => Seen::Closed,
                 (Act::Deliver { .. }, _, None | Some(Seen::Delivered)) => Seen::Delivered,
                 (Act::Record { .. }, Some(claim), None) => Seen::Recorded(claim),
@@ -79,7 +84,9 @@ impl Plan {
             };
             runs.insert(*run, next);
         }
-        let is_single = |unit: &Unit| matches!(runs.get(&unit.run), Some(Seen::Single));
+        let is_single = |run: &RunId| runs.get(run).map(|seen| matches!(seen, Seen::Single));
+        let bound = parents.bound(is_single);
+        let is_single = |unit: &Unit| is_single(&unit.run) == Some(true) || bound.contains(&unit.run);
         let any_single = units.iter().any(is_single);
         // Then the order of all counts, and whether one with a key begins at all.
         let has_key = |unit: &Unit| matches!(&unit.act, Act::Start(new) if new.key.is_some());
@@ -93,7 +100,7 @@ impl Plan {
     /// The order in which units are written one by one. Starts with a key take their keys in the order of the keys, so
     /// that two batches never wait for each other; but only where nobody can tell: each is all that the batch has of
     /// its run, and no start wants to be held, or all do and nothing else makes a run ready or ends a ready one.
-    fn order(&self, units: &[Unit]) -> Vec<usize> {
+    fn order(&self, units: &[Unit], parents: &Parents) -> Vec<usize> {
         let mut order: Vec<usize> = (0..units.len()).filter(|at| self.is_single[*at]).collect();
         let is_keyed = |unit: &&Unit| matches!(&unit.act, Act::Start(new) if new.key.is_some());
         if units.iter().filter(is_keyed).count() < 2 {
@@ -102,12 +109,16 @@ impl Plan {
         let mut count: HashMap<RunId, usize> = HashMap::new();
         for unit in units {
             *count.entry(unit.run).or_default() += 1;
+            if let Some(parent) = parents.told_by(unit) {
+                *count.entry(parent).or_default() += 1;
+            }
         }
         let starts = || units.iter().filter(|unit| matches!(unit.act, Act::Start(_)));
         let wants = |unit: &&Unit| matches!(&unit.act, Act::Start(new) if new.owner.is_some());
         let wanted = starts().filter(wants).count();
         let moves = |unit: &Unit| {
             !matches!(unit.act, Act::Start(_) | Act::Record { .. } | Act::Save { .. } | Act::End { .. })
+                || parents.told_by(unit).is_some()
         };
         if wanted > 0 && (wanted < starts().count() || units.iter().any(moves)) {
             return order;
@@ -136,13 +147,15 @@ pub(crate) async fn commit(
     units: &[Unit],
 ) -> Result<(Answers, bool), Fault> {
     let _under_way = UnderWay::begin(held);
-    let (empty, known) = prepare(&mut held.lock(), node, units);
-    let sure = Care::Little(&known);
-    let mut written = attempt(session, node, units, &empty, sure).await;
+    let known = known(&held.lock(), node, units);
+    let parents = Parents::of(session, units, &known).await?;
+    let empty = part_with(&mut held.lock(), units);
+    let batch = Given { node, units, parents, empty };
+    let mut written = attempt(session, &batch, Care::Little(&known)).await;
     for care in [Care::Some, Care::Full] {
         if matches!(&written, Err(fault) if fault.is_of_data()) {
             // One of them cannot be written, or was written before: it must not take the others with it.
-            written = attempt(session, node, units, &empty, care).await;
+            written = attempt(session, &batch, care).await;
         }
     }
     let mut held = held.lock();
@@ -151,13 +164,16 @@ pub(crate) async fn commit(
     {
         held.gone(node);
     }
-    let (answers, changes) = written.inspect_err(|_| held.give_back(empty))?;
+    let (answers, changes) = written.inspect_err(|_| held.give_back(batch.empty))?;
     if let Some(node) = node.filter(|_| changes.begun.iter().any(|begun| begun.held.is_some())) {
         let rows: HashMap<RunId, (ClaimId, i64)> =
             changes.begun.iter().filter_map(|begun| Some((begun.run, begun.held?))).collect();
-        for Unit { run, act } in units {
-            if let (Act::Start(new), Some((claim, row))) = (act, rows.get(run)) {
-                let facts = Facts { workflow: Arc::clone(&new.workflow), generation: 1 };
+        for (Unit { run, act }, answer) in units.iter().zip(&answers) {
+            if let (Act::Start(new), Ok(Written::Started { owned: true, .. })) = (act, answer)
+                && let Some((claim, row)) = rows.get(run)
+            {
+                let parent = new.parent.as_ref().map(|parent| parent.run);
+                let facts = Facts { workflow: Arc::clone(&new.workflow), generation: 1, parent };
                 held.add((*run, *claim), *row, node, facts);
             }
         }
@@ -168,20 +184,32 @@ pub(crate) async fn commit(
     Ok((answers, changes.stirred))
 }
 
-/// The rows of `holding` that may go, and what is known of the run of each unit. Whatever gives a run up makes doubtful
-/// who holds it, until there is an answer.
-fn prepare(held: &mut Held, node: Option<NodeId>, units: &[Unit]) -> (Vec<i64>, Vec<Option<Facts>>) {
+/// What is known of the run of each unit.
+fn known(held: &Held, node: Option<NodeId>, units: &[Unit]) -> Vec<Option<Facts>> {
     let known = units.iter().map(|Unit { run, act }| match act {
         Act::Record { claim, .. } | Act::End { claim, .. } => held.known((*run, *claim), node),
         _ => None,
     });
-    let known = known.collect();
+    known.collect()
+}
+
+/// The rows of `holding` that may go. Whatever gives a run up makes doubtful who holds it, until there is an answer.
+fn part_with(held: &mut Held, units: &[Unit]) -> Vec<i64> {
     for Unit { run, act } in units {
         if let Act::End { claim, .. } | Act::Park { claim, .. } | Act::Release { claim } = act {
             held.doubt((*run, *claim));
         }
     }
-    (held.take_empty(), known)
+    held.take_empty()
+}
+
+/// What is to be written.
+struct Given<'u> {
+    node: Option<NodeId>,
+    units: &'u [Unit],
+    parents: Parents,
+    /// Rows of `holding` of which nothing is left.
+    empty: Vec<i64>,
 }
 
 /// How much is taken for granted.
@@ -206,22 +234,18 @@ fn is_plain(units: &[Unit], known: &[Option<Facts>]) -> bool {
     })
 }
 
-async fn attempt(
-    session: &Session,
-    node: Option<NodeId>,
-    units: &[Unit],
-    empty: &[i64],
-    care: Care<'_>,
-) -> Result<(Answers, Changes), Fault> {
+async fn attempt(session: &Session, batch: &Given<'_>, care: Care<'_>) -> Result<(Answers, Changes), Fault> {
+    let Given { node, units, parents, empty } = batch;
+    let node = *node;
     let careful = matches!(care, Care::Full);
-    let plan = Plan::of(units, careful);
+    let plan = Plan::of(units, parents, careful);
     let known = match care {
         Care::Little(known) if !plan.any_single && is_plain(units, known) => known,
         _ => &[],
     };
     let mut together = Together { batch: Batch::forgetting(empty), ..Together::default() };
     for (at, unit) in units.iter().enumerate().filter(|(at, _)| !plan.is_single[*at]) {
-        together.add(unit, node, known.get(at).and_then(Option::as_ref));
+        together.add(unit, node, known.get(at).and_then(Option::as_ref), parents.told_by(unit));
     }
     let mut answers = vec![None; units.len()];
     if !known.is_empty() {
@@ -234,8 +258,8 @@ async fn attempt(
             // All at once, also what is written together: two batches must not wait for each other.
             let locked =
                 units.iter().zip(&plan.is_single).filter(|(unit, single)| **single || moves(&unit.act));
-            single.lock(locked.map(|(unit, _)| unit)).await?;
-            one_by_one(&mut single, units, &plan, &mut answers, careful).await?;
+            single.lock(locked.map(|(unit, _)| unit), parents).await?;
+            one_by_one(&mut single, batch, &plan, &mut answers, careful).await?;
         }
         let outcome = together.batch.write(session, node).await?;
         Ok(together.answer(units, answers, outcome, now, single.changes))
@@ -245,13 +269,14 @@ async fn attempt(
 
 async fn one_by_one(
     single: &mut Single<'_>,
-    units: &[Unit],
+    batch: &Given<'_>,
     plan: &Plan,
     answers: &mut [Option<Result<Written, Refusal>>],
     careful: bool,
 ) -> Result<(), Fault> {
+    let Given { units, parents, .. } = batch;
     let mut refused = HashSet::new();
-    for at in plan.order(units) {
+    for at in plan.order(units, parents) {
         let (Unit { run, act }, answer) = (&units[at], &mut answers[at]);
         if refused.contains(run) {
             *answer = Some(Err(Refusal::Earlier));
@@ -363,15 +388,18 @@ impl<'a> Together<'a> {
         (answers, changes)
     }
 
-    fn add(&mut self, unit: &'a Unit, node: Option<NodeId>, known: Option<&'a Facts>) {
+    fn add(&mut self, unit: &'a Unit, node: Option<NodeId>, known: Option<&'a Facts>, parent: Option<RunId>) {
         let run = unit.run;
+        if let (Act::End { claim, .. }, Some(parent)) = (&unit.act, parent) {
+            self.batch.tell(run, *claim, parent);
+        }
         match (&unit.act, known) {
             (Act::Start(new), _) => self.start(run, new, node),
             (Act::Record { claim, steps, .. }, Some(_)) => self.batch.record(run, *claim, steps),
             (Act::End { claim, steps, end }, Some(facts)) => {
                 self.batch.end_known(run, *claim, steps, end, facts);
             }
-            (Act::Record { claim, steps, consumed }, None) => {
+            (Act::Record { claim, steps, consumed, .. }, None) => {
                 self.hold(run, *claim);
                 self.batch.record(run, *claim, steps);
                 self.batch.consume(run, *claim, consumed);

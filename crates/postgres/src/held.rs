@@ -17,6 +17,8 @@ type Holding = (RunId, ClaimId);
 pub(crate) struct Facts {
     pub(crate) workflow: Arc<str>,
     pub(crate) generation: u32,
+    /// Who hears of its end.
+    pub(crate) parent: Option<RunId>,
 }
 
 #[derive(Debug)]

@@ -6,14 +6,14 @@ use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 use windlass_core::{RunId, StepKind};
 use windlass_store::{
-    Claim, DefinitionId, End, InboxRow, Place, RunImage, RunRow, SavedRow, Standing, StepRow, Wait,
+    Claim, DefinitionId, End, InboxRow, Parent, Place, RunImage, RunRow, SavedRow, Standing, StepRow, Wait,
 };
 
 use crate::{column, error::Fault, session::Session, spread};
 
 const RUNS: &str = "\
     SELECT r.id, r.workflow, r.queue, r.priority, r.created_at, r.timeout, r.input, r.context, r.key, r.tags, \
-           r.forked_from, r.trace, \
+           r.forked_from, r.trace, r.parent, r.parent_topic, \
            r.generation, r.definition, r.opened_at, r.recoveries, r.node, r.claim, \
            e.state, e.at, e.output, e.failure, \
            w.state, w.until, w.topics, w.reason, w.blocked_by, \
@@ -52,12 +52,12 @@ const ENDS: &str = "\
                         OFFSET 0) AS e";
 
 /// Where the columns of a run's standing begin: generation, definition, opening, recoveries, holder, end and wait.
-const STANDING: usize = 12;
+const STANDING: usize = 14;
 /// In the answer to a claim: whether a run is new, and the row of `holding` that it came with.
-const IS_NEW: usize = 16;
-pub(crate) const CAME_WITH: usize = 17;
+const IS_NEW: usize = 18;
+pub(crate) const CAME_WITH: usize = 19;
 /// Where the columns of the step begin that is kept with an end.
-const FOLDED: usize = 27;
+const FOLDED: usize = 29;
 
 /// These runs, in this order, with their records.
 pub(crate) async fn load(session: &Session, runs: &[Uuid]) -> Result<Vec<RunImage>, Fault> {
@@ -188,7 +188,14 @@ fn run_row(row: &Row) -> Result<RunRow, Fault> {
         tags: column::items(row, 9)?,
         forked_from: row.try_get::<_, Option<Uuid>>(10)?.map(|id| RunId::from_bytes(id.into_bytes())),
         trace: row.try_get(11)?,
+        parent: parent(row, 12)?,
     })
+}
+
+/// The run that hears of another one's end, from two columns.
+pub(crate) fn parent(row: &Row, first: usize) -> Result<Option<Parent>, Fault> {
+    let Some(run) = row.try_get::<_, Option<Uuid>>(first)? else { return Ok(None) };
+    Ok(Some(Parent { run: RunId::from_bytes(run.into_bytes()), topic: row.try_get(first + 1)? }))
 }
 
 /// The step that is kept with the end of a run, unless it was recorded before.

@@ -36,6 +36,7 @@ mod location;
 mod migration;
 mod node;
 mod options;
+mod parents;
 mod pool;
 mod postgres;
 mod secret;

@@ -26,6 +26,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "tables", sql: include_str!("../migrations/0001_tables.sql") },
     Migration { name: "functions", sql: include_str!("../migrations/0002_functions.sql") },
     Migration { name: "spread", sql: include_str!("../migrations/0003_spread.sql") },
+    Migration { name: "parents", sql: include_str!("../migrations/0004_parents.sql") },
 ];
 
 const TABLE: &str = "\

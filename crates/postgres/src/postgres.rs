@@ -344,7 +344,9 @@ impl Store for Postgres {
             let taken = claim::claim(&session, &shared.frontier, &request).await?;
             let mut held = shared.held.lock();
             for (RunImage { run, standing, .. }, row) in taken.claimed.runs.iter().zip(taken.rows) {
-                let facts = Facts { workflow: Arc::clone(&run.workflow), generation: standing.generation };
+                let parent = run.parent.as_ref().map(|parent| parent.run);
+                let (workflow, generation) = (Arc::clone(&run.workflow), standing.generation);
+                let facts = Facts { workflow, generation, parent };
                 held.add((run.id, request.claim), row, request.node, facts);
             }
             Ok(taken.claimed)

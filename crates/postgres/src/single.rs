@@ -3,18 +3,22 @@
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
-use windlass_store::{Act, Idle, NewEnd, NewMessage, NewRun, Refusal, SpreadKey, Unit, Written};
+use windlass_store::{
+    Act, Idle, NewEnd, NewMessage, NewRun, Parent, Refusal, SpreadKey, StepRow, Unit, Written,
+};
 
 use crate::{
     batch::{Batch, Begun, LOCK, Standing},
     column,
     error::Fault,
-    session::Session,
+    image,
+    parents::Parents,
+    session::{Params, Session},
     spread,
 };
 
 const READ: &str = "\
-    SELECT r.workflow, r.node, r.generation, r.definition, e.state FROM {s}.run AS r \
+    SELECT r.workflow, r.node, r.generation, r.definition, e.state, r.parent, r.parent_topic FROM {s}.run AS r \
     LEFT JOIN LATERAL (\
         SELECT * FROM {s}.ended WHERE workflow = r.workflow AND run = r.id AND generation = r.generation OFFSET 0) AS e ON true \
     WHERE r.id = $1";
@@ -42,6 +46,17 @@ const UNFOLD: &str = "\
     FROM {s}.run AS r \
     JOIN {s}.ended AS e ON e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation \
     WHERE r.id = $1 AND e.step_name IS NOT NULL ON CONFLICT DO NOTHING";
+/// Whoever asks has locked the run.
+const FORGET: &str = "\
+    WITH mine AS MATERIALIZED (\
+        SELECT r.id FROM {s}.run AS r \
+        WHERE r.id = $1 AND r.node = $2 AND r.claim = $3 AND NOT EXISTS (SELECT FROM {s}.ended AS e \
+                WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
+          AND NOT EXISTS (SELECT FROM {s}.step AS s \
+                WHERE s.run = $1 AND s.generation = $4 AND s.name = $5 AND s.attempt = $6 AND s.started_in = $7 OFFSET 0)), \
+    unsaved AS (\
+        DELETE FROM {s}.saved WHERE run = $1 AND EXISTS (SELECT FROM mine)) \
+    DELETE FROM {s}.step WHERE run = $1 AND EXISTS (SELECT FROM mine)";
 const REOPEN: &str = "\
     UPDATE {s}.run SET generation = generation + 1, opened_at = {s}.clock(), recoveries = 0, node = NULL, claim = NULL \
     WHERE id = $1";
@@ -87,13 +102,18 @@ struct Found {
     generation: u32,
     definition: Option<i64>,
     ended: Option<RunState>,
+    parent: Option<Parent>,
 }
 
 impl Single<'_> {
     /// Lets nobody else move these runs.
-    pub(crate) async fn lock(&self, units: impl Iterator<Item = &Unit>) -> Result<(), Fault> {
+    pub(crate) async fn lock(
+        &self,
+        units: impl Iterator<Item = &Unit>,
+        parents: &Parents,
+    ) -> Result<(), Fault> {
         let units: Vec<&Unit> = units.collect();
-        let mut ids: Vec<_> = units.iter().map(|unit| column::run(unit.run)).collect();
+        let mut ids: Vec<_> = units.iter().map(|unit| column::run(unit.run)).chain(parents.all()).collect();
         ids.sort_unstable();
         ids.dedup();
         self.session.execute(LOCK, &[&ids]).await?;
@@ -130,7 +150,10 @@ impl Single<'_> {
         let mut batch = Batch::default();
         batch.hold(run, claim);
         match act {
-            Act::Record { steps, consumed, .. } => {
+            Act::Record { steps, consumed, forget, .. } => {
+                if *forget {
+                    self.forget(run, claim, &steps[0]).await?;
+                }
                 batch.record(run, claim, steps);
                 batch.consume(run, claim, consumed);
             }
@@ -169,6 +192,8 @@ impl Single<'_> {
             Act::End { .. } => {
                 self.changes.gone.push((run, claim));
                 self.changes.stirred = true;
+                let found = self.read(run).await?;
+                self.tell(run, &found).await?;
             }
             _ => {}
         }
@@ -240,6 +265,27 @@ impl Single<'_> {
         session.execute(CLEAR_SAVED, &[&id]).await?;
         spread::clear(session, run).await?;
         self.changes.stirred = true;
+        self.tell(run, &found).await
+    }
+
+    /// Tells the parent of a run that has just ended, if it has one.
+    async fn tell(&mut self, run: RunId, found: &Found) -> Result<(), Stop> {
+        let Some(parent) = &found.parent else { return Ok(()) };
+        match self.send(parent.run, &parent.message(run, found.generation)).await {
+            // One that has ended, or is not there, need not know.
+            Ok(()) | Err(Stop::Refusal(_)) => Ok(()),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Forgets what is recorded and saved of a held run, unless this step is there.
+    async fn forget(&self, run: RunId, claim: ClaimId, unless: &StepRow) -> Result<(), Fault> {
+        let (run, claim, node) = (column::run(run), column::claim(claim), self.node.map(column::node));
+        let (generation, attempt) = (column::count(unless.generation), column::count(unless.attempt));
+        let name = &*unless.name;
+        let asked: Params<'_> =
+            &[&run, &node, &claim, &generation, &name, &attempt, &column::started_in(unless)];
+        self.session.execute(FORGET, asked).await?;
         Ok(())
     }
 
@@ -271,6 +317,7 @@ impl Found {
             generation: column::number(row, 2)?,
             definition: row.try_get(3)?,
             ended: ended.map(|_| column::run_state(row, 4)).transpose()?,
+            parent: image::parent(row, 5)?,
         })
     }
 

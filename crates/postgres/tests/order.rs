@@ -24,7 +24,8 @@ async fn steps_come_back_in_the_order_in_which_they_were_recorded_whichever_conn
     write(&one, Act::Start(Box::new(new))).await;
     let names = ["a", "b", "c", "d", "e"];
     for (name, store) in names.into_iter().zip([&one, &other].into_iter().cycle()) {
-        write(store, Act::Record { claim, steps: vec![step(name)], consumed: Vec::new() }).await;
+        write(store, Act::Record { claim, steps: vec![step(name)], consumed: Vec::new(), forget: false })
+            .await;
     }
     let image = one.load(run).await.unwrap().expect("it was started");
     let recorded: Vec<_> = image.steps.iter().map(|step| &*step.name).collect();

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use common::{cluster, connect, fresh, new_run, node, step};
 use windlass_core::{ClaimId, NodeId, RunId, RunState};
 use windlass_postgres::{Postgres, PostgresOptions};
-use windlass_store::{Act, Claim, DefinitionId, NewEnd, NewMessage, NewRun, Store, Unit, Wait};
+use windlass_store::{Act, Claim, DefinitionId, NewEnd, NewMessage, NewRun, Parent, Store, Unit, Wait};
 
 /// How many runs are held, and how many have ended. Whoever looks through all that have ended for each that is held
 /// takes minutes.
@@ -40,7 +40,7 @@ const FILL: &str = "\
     SELECT run, workflow, 2, '{other}' FROM {s}.ended WHERE claim IS NULL; \
     INSERT INTO {s}.inbox (run, topic, key, body, at) \
     SELECT run, 'news', 'one', '', 0 FROM {s}.ended WHERE claim IS NULL; \
-    INSERT INTO {s}.delivered (run, topic, key) SELECT run, topic, 'two' FROM {s}.inbox";
+    INSERT INTO {s}.delivered (run, topic, key) SELECT run, topic, 'two' FROM {s}.inbox WHERE topic = 'news'";
 
 struct World {
     store: Postgres,
@@ -51,12 +51,13 @@ fn run(number: u64) -> RunId {
     RunId::from_bytes(u128::from(number).to_be_bytes())
 }
 
-fn start(claim: ClaimId) -> Act {
-    Act::Start(Box::new(NewRun { tags: vec!["tag".into()], ..new_run(claim, DefinitionId(1)) }))
+fn start(claim: ClaimId, parent: RunId) -> Act {
+    let parent = Some(Parent { run: parent, topic: ">child".into() });
+    Act::Start(Box::new(NewRun { tags: vec!["tag".into()], parent, ..new_run(claim, DefinitionId(1)) }))
 }
 
 fn record(claim: ClaimId) -> Act {
-    Act::Record { claim, steps: vec![step("a")], consumed: Vec::new() }
+    Act::Record { claim, steps: vec![step("a")], consumed: Vec::new(), forget: false }
 }
 
 fn end(claim: ClaimId) -> Act {
@@ -77,8 +78,11 @@ impl World {
         let mine = first..first + HELD;
         let mut took = Vec::new();
         let mut note = |what, began: Instant| took.push((what, began.elapsed()));
+        let parent = first + 5_000;
+        let alone = Act::Start(Box::new(new_run(ClaimId(parent), DefinitionId(1))));
+        self.commit([(parent, alone)].into_iter()).await;
         let began = Instant::now();
-        self.commit(mine.clone().map(|number| (number, start(ClaimId(number))))).await;
+        self.commit(mine.clone().map(|number| (number, start(ClaimId(number), run(parent))))).await;
         note("starts", began);
         let began = Instant::now();
         self.commit(mine.clone().map(|number| (number, record(ClaimId(number))))).await;
@@ -112,7 +116,7 @@ impl World {
         assert_eq!(woken.len() as u64, HELD);
         let units = woken.into_iter().map(|image| {
             let consumed = image.inbox.iter().map(|row| row.seq).collect();
-            let act = Act::Record { claim: request.claim, steps: Vec::new(), consumed };
+            let act = Act::Record { claim: request.claim, steps: Vec::new(), consumed, forget: false };
             Unit { run: image.run.id, act }
         });
         let units: Vec<Unit> = units.collect();
@@ -133,6 +137,8 @@ impl World {
         let began = Instant::now();
         self.commit(mine.map(|number| (number, end(ClaimId(claim))))).await;
         note("ends again", began);
+        let told = store.load(run(parent)).await.unwrap().unwrap().inbox;
+        assert_eq!(told.len() as u64, HELD);
         took
     }
 }

@@ -206,8 +206,11 @@ impl<'a> Batch<'a> {
     fn write_held(&mut self, run: RunId, claim: ClaimId, act: &'a Act) -> Result<bool, rusqlite::Error> {
         let Some(mirror) = self.mirror.as_deref_mut() else { return Ok(false) };
         match act {
-            Act::Record { steps, consumed, .. } => {
+            Act::Record { steps, consumed, forget, .. } => {
                 let Some(held) = mirror.get(run, claim) else { return Ok(false) };
+                if *forget {
+                    held.forget(&mut self.sheets.steps, run, &steps[0])?;
+                }
                 held.record(&mut self.sheets.steps, run, steps)?;
                 inbox::consume(self.conn, run, consumed)?;
             }
@@ -289,7 +292,7 @@ impl<'a> Batch<'a> {
         let (at, claim) = (self.now, Some(claim));
         self.sheets.ended.add(NewEndedRow { run, core, carried, end, at, claim, step: last });
         self.stirred = true;
-        Ok(())
+        self.tell_parent(run, &core, &carried)
     }
 
     fn park(&mut self, run: RunId, held: &Held, wait: &Wait) -> Result<(), rusqlite::Error> {

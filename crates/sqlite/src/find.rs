@@ -14,13 +14,16 @@ const TAGGED: &str = "SELECT run FROM tag WHERE tag = ?1 AND run < ?2 ORDER BY r
 const NEXT_LINE: &str = "\
     SELECT queue, workflow, priority FROM ready WHERE (queue, workflow, priority) > (?1, ?2, ?3) \
     ORDER BY queue, workflow, priority LIMIT 1";
-const SUMMARY: &str = "SELECT workflow, queue, priority, created_at, key, tags FROM run WHERE id = ?1";
+const SUMMARY: &str = "\
+    SELECT workflow, queue, priority, created_at, parent IS NOT NULL, key, tags \
+    FROM run WHERE id = ?1";
 
 #[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] = &[RUNS, KEYED, TAGGED, NEXT_LINE, SUMMARY];
 
 /// The states in which runs wait.
-const WAITING: [RunState; 4] = [RunState::Pending, RunState::Suspended, RunState::Paused, RunState::Blocked];
+const WAITING: [RunState; 5] =
+    [RunState::Pending, RunState::Suspended, RunState::Paused, RunState::Blocked, RunState::Undoing];
 /// The ends that have an index of their own.
 const OTHERWISE: [RunState; 3] = [RunState::Failed, RunState::Cancelled, RunState::Abandoned];
 
@@ -189,8 +192,9 @@ fn summary(book: &mut Book, id: RunId, query: &Query) -> rusqlite::Result<Option
         queue: row.get(1)?,
         priority: row.get(2)?,
         created_at: Time(row.get(3)?),
+        has_parent: row.get(4)?,
     };
-    let (key, tags): (Option<String>, Vec<String>) = (row.get(4)?, column::items(row, 5)?);
+    let (key, tags): (Option<String>, Vec<String>) = (row.get(5)?, column::items(row, 6)?);
     let (workflow, queue) = (names.text(conn, core.workflow)?, names.text(conn, core.queue)?);
     let fits = query.workflow.as_ref().is_none_or(|wanted| *wanted == workflow)
         && query.queue.as_ref().is_none_or(|wanted| *wanted == queue)

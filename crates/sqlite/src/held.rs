@@ -10,9 +10,10 @@ use crate::{
     holding::{self, Entry, Holding, Listing},
     mix::MixBuilder,
     place::Carried,
-    records::Records,
+    records::{self, Records},
     run::Core,
-    step::StepSheet,
+    saved,
+    step::{self, StepKey, StepSheet},
 };
 
 /// What is known about one run of a node, so that recording a step reads nothing.
@@ -73,6 +74,22 @@ impl Held {
                 records.record(sheet, run, step);
             }
         }
+        Ok(())
+    }
+
+    /// Forgets what is recorded and saved, unless this step is there.
+    pub(crate) fn forget(
+        &mut self,
+        sheet: &mut StepSheet<'_>,
+        run: RunId,
+        unless: &StepRow,
+    ) -> rusqlite::Result<()> {
+        if records::has(sheet, run, StepKey::of(unless))? {
+            return Ok(());
+        }
+        step::clear(sheet.conn(), run)?;
+        saved::clear(sheet.conn(), run)?;
+        self.records = Some(Records::default());
         Ok(())
     }
 

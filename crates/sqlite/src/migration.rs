@@ -17,6 +17,7 @@ struct Migration {
 const MIGRATIONS: &[Migration] = &[
     Migration { name: "tables", sql: include_str!("../migrations/0001_tables.sql") },
     Migration { name: "spread", sql: include_str!("../migrations/0002_spread.sql") },
+    Migration { name: "parents", sql: include_str!("../migrations/0003_parents.sql") },
 ];
 
 /// Tells a Windlass database from those of other programs: `WIND`.
@@ -124,6 +125,7 @@ mod tests {
             [
                 "22d57cdfa29ecaba3ecf2f6b4835845e8efc6b3799eb8775ed0195bfcfa992d9",
                 "e5380d44033f2b21306ae7ffee58f24d045e06898eec8d0c66c6311f38598ea3",
+                "1e8acfaf587e458a780bb56769c5dc243b8c4c7c9bfe37728b44705a08f58508",
             ]
         );
     }

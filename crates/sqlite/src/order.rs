@@ -67,7 +67,27 @@ impl<'a> Batch<'a> {
         let (at, claim, step) = (self.now, None, None);
         self.sheets.ended.add(NewEndedRow { run: id, core, carried, end, at, claim, step });
         self.stirred = true;
-        Ok(())
+        Ok(self.tell_parent(id, &core, &carried)?)
+    }
+
+    /// Tells the parent of a run that has just ended, if it has one.
+    pub(crate) fn tell_parent(
+        &mut self,
+        id: RunId,
+        core: &Core,
+        carried: &Carried,
+    ) -> Result<(), rusqlite::Error> {
+        if !core.has_parent {
+            return Ok(());
+        }
+        // The run itself may have been started by this very batch.
+        self.settle()?;
+        let Some(parent) = run::parent(self.conn, id)? else { return Ok(()) };
+        match self.send(parent.run, &parent.message(id, carried.generation)) {
+            // One that has ended, or is not there, need not know.
+            Ok(()) | Err(Stop::Refusal(_)) => Ok(()),
+            Err(Stop::Sql(error)) => Err(error),
+        }
     }
 
     /// Opens the next generation of an ended run.

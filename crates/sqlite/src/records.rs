@@ -88,10 +88,7 @@ impl Records {
             return Ok(true);
         }
         // Two keys may share a digest: the records themselves decide.
-        sheet.write()?;
-        let mut there = false;
-        step::each_key(sheet.conn(), run, |known, _| there |= known == key)?;
-        Ok(!there)
+        Ok(!has(sheet, run, key)?)
     }
 
     /// Adds a step that was admitted.
@@ -99,6 +96,14 @@ impl Records {
         sheet.add(NewStepRow { run, seq: self.next_seq, step });
         self.next_seq += 1;
     }
+}
+
+/// Whether a run has a step with this key.
+pub(crate) fn has(sheet: &mut StepSheet<'_>, run: RunId, key: StepKey<'_>) -> rusqlite::Result<bool> {
+    sheet.write()?;
+    let mut there = false;
+    step::each_key(sheet.conn(), run, |known, _| there |= known == key)?;
+    Ok(there)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, named_params};
 use windlass_core::{RunId, Time};
-use windlass_store::{NewRun, RunRow};
+use windlass_store::{NewRun, Parent, RunRow};
 
 use crate::{
     column,
@@ -14,17 +14,18 @@ use crate::{
 /// A run that is there already is left as it is.
 pub(crate) static ADD: Insert = Insert::new(
     "INSERT OR IGNORE INTO run (id, workflow, queue, priority, created_at, input, timeout, context, key, tags, \
-     forked_from, trace, steps) VALUES",
-    13,
+     forked_from, trace, steps, parent, parent_topic) VALUES",
+    15,
 );
-const CORE: &str = "SELECT workflow, queue, priority, created_at FROM run WHERE id = ?1";
+const CORE: &str = "SELECT workflow, queue, priority, created_at, parent IS NOT NULL FROM run WHERE id = ?1";
+const PARENT: &str = "SELECT parent, parent_topic FROM run WHERE id = ?1";
 pub(crate) const READ: &str = "\
-    SELECT id, workflow, queue, priority, created_at, input, timeout, context, key, tags, forked_from, trace, steps \
-    FROM run WHERE id = ?1";
+    SELECT id, workflow, queue, priority, created_at, input, timeout, context, key, tags, forked_from, trace, steps, \
+           parent, parent_topic FROM run WHERE id = ?1";
 const TAG: &str = "INSERT INTO tag (tag, run) VALUES (:tag, :run) ON CONFLICT DO NOTHING";
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[CORE, READ, TAG];
+pub(crate) const STATEMENTS: &[&str] = &[CORE, PARENT, READ, TAG];
 
 /// What a run's places are found by. It never changes.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,8 @@ pub(crate) struct Core {
     pub(crate) queue: i64,
     pub(crate) priority: u8,
     pub(crate) created_at: Time,
+    /// Whether another run is told when it ends.
+    pub(crate) has_parent: bool,
 }
 
 /// A run to be added.
@@ -59,7 +62,9 @@ impl<'u> Row<'u> for NewRunRow<'u> {
         blank.copied_text(column::list(&new.tags).as_deref())?;
         blank.bytes(new.forked_from.as_ref().map(|run| &run.as_bytes()[..]))?;
         blank.text(new.trace.as_deref())?;
-        blank.integer((!new.steps.is_empty()).then_some(1))
+        blank.integer((!new.steps.is_empty()).then_some(1))?;
+        blank.bytes(new.parent.as_ref().map(|parent| &parent.run.as_bytes()[..]))?;
+        blank.text(new.parent.as_ref().map(|parent| &*parent.topic))
     }
 }
 
@@ -84,9 +89,21 @@ pub(crate) fn core(conn: &Connection, id: RunId) -> rusqlite::Result<Option<Core
             queue: row.get(1)?,
             priority: row.get(2)?,
             created_at: Time(row.get(3)?),
+            has_parent: row.get(4)?,
         })
     })
     .optional()
+}
+
+/// The run that is told when this one ends.
+pub(crate) fn parent(conn: &Connection, id: RunId) -> rusqlite::Result<Option<Parent>> {
+    conn.prepare_cached(PARENT)?.query_row([id.as_bytes()], |row| parent_of(row, 0))
+}
+
+/// A parent from two columns.
+fn parent_of(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<Option<Parent>> {
+    let Some(run) = row.get::<_, Option<[u8; 16]>>(first)?.map(RunId::from_bytes) else { return Ok(None) };
+    Ok(Some(Parent { run, topic: row.get(first + 1)? }))
 }
 
 /// A run as its start describes it.
@@ -102,11 +119,13 @@ pub(crate) fn read(pen: &mut Pen<'_>, names: &mut Names, id: RunId) -> rusqlite:
     let conn = pen.conn();
     let mut rows = pen.ready()?.query([id.as_bytes()])?;
     let Some(row) = rows.next()? else { return Ok(None) };
+    let parent = parent_of(row, 13)?;
     let core = Core {
         workflow: row.get(1)?,
         queue: row.get(2)?,
         priority: row.get(3)?,
         created_at: Time(row.get(4)?),
+        has_parent: parent.is_some(),
     };
     let row_of_run = RunRow {
         id,
@@ -121,6 +140,7 @@ pub(crate) fn read(pen: &mut Pen<'_>, names: &mut Names, id: RunId) -> rusqlite:
         tags: column::items(row, 9)?,
         forked_from: row.get::<_, Option<[u8; 16]>>(10)?.map(RunId::from_bytes),
         trace: row.get(11)?,
+        parent,
     };
     let has_steps = row.get::<_, Option<bool>>(12)?.unwrap_or(false);
     Ok(Some(Started { core, row: row_of_run, has_steps }))

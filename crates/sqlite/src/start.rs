@@ -36,7 +36,7 @@ impl<'a> Batch<'a> {
 
     /// What the places of a new run are found by. Starts that come together are often alike.
     fn core(&mut self, new: &'a NewRun) -> Result<Core, rusqlite::Error> {
-        let NewRun { workflow, queue, priority, .. } = new;
+        let NewRun { workflow, queue, priority, parent, .. } = new;
         let (workflow, queue) = match self.line {
             Some(line) if Arc::ptr_eq(line.0, workflow) && Arc::ptr_eq(line.1, queue) => (line.2, line.3),
             _ => {
@@ -45,7 +45,8 @@ impl<'a> Batch<'a> {
                 numbers
             }
         };
-        Ok(Core { workflow, queue, priority: *priority, created_at: self.now })
+        let (priority, has_parent) = (*priority, parent.is_some());
+        Ok(Core { workflow, queue, priority, created_at: self.now, has_parent })
     }
 
     /// Gives a new run its first place and its records. Answers whether the committing node holds it.

@@ -21,10 +21,11 @@ pub(crate) static ADD: Insert = Insert::new(
 pub(crate) const READ: &str = "\
     SELECT generation, name, attempt, epoch, kind, started_at, took, output, detail \
     FROM step WHERE run = ?1 ORDER BY seq";
+const CLEAR: &str = "DELETE FROM step WHERE run = ?1";
 const KEYS: &str = "SELECT generation, name, attempt, epoch, kind, seq FROM step WHERE run = ?1 ORDER BY seq";
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[READ, KEYS];
+pub(crate) const STATEMENTS: &[&str] = &[READ, CLEAR, KEYS];
 
 /// What tells one step of a run from another.
 #[derive(Clone, Copy, Hash, PartialEq, Eq)]
@@ -100,6 +101,12 @@ pub(crate) fn each_key(
         let key = StepKey::new(row.get(0)?, name, row.get(2)?, row.get(3)?, column::step_kind(row, 4)?);
         show(key, row.get(5)?);
     }
+    Ok(())
+}
+
+/// Throws away the steps of a run.
+pub(crate) fn clear(conn: &Connection, run: RunId) -> rusqlite::Result<()> {
+    conn.prepare_cached(CLEAR)?.execute([run.as_bytes()])?;
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
 use windlass_sqlite::Sqlite;
 use windlass_store::{
     Act, DefinitionId, DefinitionRow, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewNode,
-    NewRun, Owner, Place, Query, Refusal, RunImage, StepRow, Store, Unit, Wait, Written,
+    NewRun, Owner, Parent, Place, Query, Refusal, RunImage, StepRow, Store, Unit, Wait, Written,
 };
 
 type Answers = Vec<Result<Written, Refusal>>;
@@ -88,7 +88,7 @@ fn step(name: &str) -> StepRow {
 }
 
 fn record(claim: ClaimId, name: &str) -> Act {
-    Act::Record { claim, steps: vec![step(name)], consumed: Vec::new() }
+    Act::Record { claim, steps: vec![step(name)], consumed: Vec::new(), forget: false }
 }
 
 fn end_with(claim: ClaimId, steps: Vec<StepRow>) -> Act {
@@ -265,6 +265,7 @@ async fn what_is_written_together_is_told_apart() {
                 trace: some(5).map(|_| format!("trace {n}")),
                 tags: some(6).map(|_| format!("tag {n}")).into_iter().collect(),
                 forked_from: some(7).map(|_| RunId::new()),
+                parent: some(8).map(|_| Parent { run: RunId::new(), topic: format!(">{n}") }),
                 ..new_run()
             };
             let claim = ClaimId(n as u64 + 1);
@@ -289,6 +290,7 @@ async fn what_is_written_together_is_told_apart() {
             let RunImage { run, steps, .. } = scene.image(id).await;
             assert_eq!((run.input, run.context, run.trace), (new.input, new.context, new.trace));
             assert_eq!((run.timeout, run.tags, run.forked_from), (new.timeout, new.tags, new.forked_from));
+            assert_eq!(run.parent, new.parent);
             assert_eq!(steps, [step(&format!("first {claim:?}")), last]);
         }
     }

@@ -96,7 +96,8 @@ impl Party {
     }
 
     async fn record(&self, run: RunId, claim: ClaimId, name: &str) -> Result<Written, Refusal> {
-        self.act(run, Act::Record { claim, steps: vec![step(name)], consumed: Vec::new() }).await
+        self.act(run, Act::Record { claim, steps: vec![step(name)], consumed: Vec::new(), forget: false })
+            .await
     }
 
     async fn claim(&self, claim: ClaimId, room: usize) -> Vec<RunId> {
@@ -293,7 +294,7 @@ async fn who_shares_a_transaction_with_a_repeated_start_is_answered_as_if_alone(
     let me = Some(party.node);
     let again = Act::Start(Box::new(owned(None)));
     let first = party.store.heartbeat(party.node, 0);
-    let record = Act::Record { claim: other, steps: vec![step("a")], consumed: Vec::new() };
+    let record = Act::Record { claim: other, steps: vec![step("a")], consumed: Vec::new(), forget: false };
     let (ended, recorded, known) =
         (commit(me, ends, end(claim)), commit(me, records, record), commit(None, ends, again));
     first.await.unwrap();
@@ -337,7 +338,8 @@ async fn bustle(store: Arc<Sqlite>, definition: DefinitionId, seed: u64) -> Vec<
         let mine: Vec<_> =
             runs.iter().zip(&owned).filter(|(_, owned)| **owned).map(|(run, _)| *run).collect();
         let units = mine.iter().zip(0..).flat_map(|(run, n)| {
-            let record = Act::Record { claim, steps: vec![step("first")], consumed: Vec::new() };
+            let record =
+                Act::Record { claim, steps: vec![step("first")], consumed: Vec::new(), forget: false };
             let last = if dice(n) < 7 { end(claim) } else { Act::Release { claim } };
             [record, last].map(|act| Unit { run: *run, act })
         });

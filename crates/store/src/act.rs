@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use windlass_core::{ClaimId, RunId, RunState, Time};
 
-use crate::{DefinitionId, NewSpread, Reach, SpreadKey, StepRow, Wait};
+use crate::{DefinitionId, NewSpread, Parent, Reach, SpreadKey, StepRow, Wait};
 
 /// Changes to one run that are written together or not at all.
 ///
@@ -35,6 +35,10 @@ pub struct Unit {
 /// **Acts of those who execute published attempts** ([`Act::Deliver`], [`Act::SaveSpread`]) carry the claim of that
 /// attempt, and are written when the committing node holds it under that claim. Otherwise they are answered with
 /// [`Written::TooLate`], which is no refusal: what the run's own holder says in the same batch is not touched by it.
+///
+/// **Acts that end a run** ([`Act::End`], [`Act::EndIdle`]) also tell its [parent](NewRun::parent), if it has one: they do
+/// what an [`Act::Send`] of [`Parent::message`] to it would do. A parent that has ended, or is not there, is passed over in
+/// silence.
 #[derive(Clone, Debug)]
 pub enum Act {
     /// Makes the run. Answered with [`Written::Started`], or with [`Written::Existing`] when the id or the
@@ -44,6 +48,11 @@ pub enum Act {
     /// run has ended; one that has lapsed passes to the new run.
     Start(Box<NewRun>),
     /// Adds records to a held run. A record that is there already is left as it is.
+    ///
+    /// With `forget`, all that was recorded before goes first, of every generation, and so do the saved values. When
+    /// the first of the steps is there already, the act was written before: then nothing goes, so that sending it again
+    /// takes nothing away that came after it. That step must therefore be one that no other act of the run adds, not
+    /// even one whose steps were forgotten.
     Record {
         /// The holder's claim.
         claim: ClaimId,
@@ -52,6 +61,8 @@ pub enum Act {
         /// Inbox rows that these steps took in; they are deleted. Numbers that are not in this run's
         /// inbox (any more) are passed over.
         consumed: Vec<i64>,
+        /// Whether what was recorded before is forgotten. There must be a step then.
+        forget: bool,
     },
     /// Keeps a value for the next attempt of a step, over the one kept before.
     Save {
@@ -151,12 +162,13 @@ pub enum Act {
 }
 
 impl Act {
-    /// Refuses what no store keeps: an end in a state that is not terminal, or a wait in a state in which
-    /// nothing waits. Every store asks this before it looks at the run.
+    /// Refuses what no store keeps: an end in a state that is not terminal, a wait in a state in which nothing
+    /// waits, forgetting without a step to know it by, or a parent who would be told under the name of an event. Every
+    /// store asks this before it looks at the run.
     ///
     /// # Errors
     ///
-    /// [`Refusal::Unfit`], naming the state.
+    /// [`Refusal::Unfit`], saying why.
     pub fn check(&self) -> Result<(), Refusal> {
         match self {
             Self::End { end, .. } | Self::EndIdle { end, .. } if !end.state.is_terminal() => {
@@ -165,6 +177,15 @@ impl Act {
             Self::Park { wait, .. } if !wait.is_fit() => {
                 Err(Refusal::Unfit(format!("a run cannot wait as {}", wait.state)))
             }
+            Self::Record { forget: true, steps, .. } if steps.is_empty() => {
+                Err(Refusal::Unfit("forgetting needs a step to know it by".to_owned()))
+            }
+            Self::Start(new) => match &new.parent {
+                Some(parent) if !parent.topic.starts_with('>') => {
+                    Err(Refusal::Unfit(format!("a parent cannot be told under the topic `{}`", parent.topic)))
+                }
+                _ => Ok(()),
+            },
             _ => Ok(()),
         }
     }
@@ -205,7 +226,9 @@ pub struct NewRun {
     pub forked_from: Option<RunId>,
     /// The trace that its start belongs to.
     pub trace: Option<String>,
-    /// Records that it starts with (a fork's), all of generation 1.
+    /// The run that is told of each of its ends.
+    pub parent: Option<Parent>,
+    /// Records that it starts with (a fork's), all of generation 1, or of 0 where they count as older than the run.
     pub steps: Vec<StepRow>,
     /// Set when the committing node wants to hold it from the start. The store agrees only if there is a
     /// committing node, the run has no delay, and no run of the same workflow is ready in the same queue
@@ -266,9 +289,9 @@ pub struct NewEnd {
 
 /// A row for a run's inbox. The store adds number and time.
 ///
-/// A topic that begins with `!` is an order of the engine's own, whose body is plain text. Every other topic is the name of
-/// an event, whose body is JSON: as the engine's codec keeps it, or as plain text, which applications write in their own
-/// transactions.
+/// Topics that begin with `!` or `>` are the engine's own: an order, or what a run hears of its children ([`Parent`]). Their
+/// bodies are plain text. Every other topic is the name of an event, whose body is JSON: as the engine's codec keeps it, or
+/// as plain text, which applications write in their own transactions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewMessage {
     /// What it is about.

@@ -35,8 +35,8 @@ pub use host::host_name;
 pub use memory::{Call, Memory, Moment, Side, Verdict};
 pub use query::{Page, Query};
 pub use record::{
-    DefinitionId, DefinitionRow, End, InboxRow, NodeRow, Place, RunImage, RunRow, RunSummary, SavedRow,
-    Standing, StepRow, Wait,
+    DefinitionId, DefinitionRow, End, InboxRow, NodeRow, Parent, Place, RunImage, RunRow, RunSummary,
+    SavedRow, Standing, StepRow, Wait,
 };
 pub use spread::{NewSpread, OUTCOME, Reach, SpreadClaim, SpreadClaimed, SpreadKey, SpreadRow};
 pub use store::{Answer, Claim, Claimed, Death, Heartbeat, Hint, Joined, Looked, NewNode, Store, Swept};

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
 
-use crate::SpreadRow;
+use crate::{NewMessage, SpreadRow};
 
 /// The number that a store gave to one version of one workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -51,6 +51,26 @@ pub struct RunRow {
     pub forked_from: Option<RunId>,
     /// The trace that its start belonged to, as a W3C `traceparent`.
     pub trace: Option<String>,
+    /// The run that is told of each of its ends.
+    pub parent: Option<Parent>,
+}
+
+/// The run that is told when another one, its child, ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parent {
+    /// Which run. It need not be there.
+    pub run: RunId,
+    /// The topic of the message that it gets. It begins with `>`.
+    pub topic: String,
+}
+
+impl Parent {
+    /// What the parent is told when its child ends in this generation. Its body is the child's id, as text.
+    #[must_use]
+    pub fn message(&self, child: RunId, generation: u32) -> NewMessage {
+        let key = Some(format!("{child}/{generation}"));
+        NewMessage { topic: self.topic.clone(), body: child.to_string().into(), key }
+    }
 }
 
 /// Where a run stands: exactly one of four places, and what goes along from one to the next.
@@ -91,7 +111,7 @@ pub enum Place {
 /// What a run waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
-    /// How the run is shown meanwhile: pending (a delay), suspended, paused or blocked.
+    /// How the run is shown meanwhile: pending (a delay), suspended, paused, blocked or undoing.
     pub state: RunState,
     /// When it becomes ready by itself: the first claim at this time or later makes it so, whatever the
     /// state. `None` is never.
@@ -177,7 +197,7 @@ pub struct RunImage {
     pub run: RunRow,
     /// Where it stands.
     pub standing: Standing,
-    /// Every recorded step of every generation, in the order in which they were recorded.
+    /// Every recorded step of every generation that was not forgotten, in the order in which they were recorded.
     pub steps: Vec<StepRow>,
     /// What it has not taken in yet, oldest first (by number).
     pub inbox: Vec<InboxRow>,
@@ -251,7 +271,14 @@ impl Wait {
     /// Whether its state is one in which runs wait.
     #[must_use]
     pub const fn is_fit(&self) -> bool {
-        matches!(self.state, RunState::Pending | RunState::Suspended | RunState::Paused | RunState::Blocked)
+        matches!(
+            self.state,
+            RunState::Pending
+                | RunState::Suspended
+                | RunState::Paused
+                | RunState::Blocked
+                | RunState::Undoing
+        )
     }
 }
 

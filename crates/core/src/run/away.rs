@@ -10,7 +10,12 @@ impl Run {
     #[must_use]
     pub fn attempt(&self, lane: LaneId, number: u32) -> Attempt {
         let limit = self.plan.definition.task(lane.task).deadline;
-        Attempt { lane, number, deadline: limit.map(|limit| self.dependencies_ended_at(lane.task) + limit) }
+        Attempt {
+            lane,
+            number,
+            deadline: limit.map(|limit| self.dependencies_ended_at(lane.task) + limit),
+            closing: false,
+        }
     }
 
     /// The attempt of this lane that was published, if its end has not been heard.
@@ -61,7 +66,7 @@ impl Run {
         {
             self.lane_mut(lane).phase = Phase::Recalled;
             self.away -= 1;
-            let attempt = Attempt { lane, number, deadline: self.task_deadline(lane.task) };
+            let attempt = Attempt { lane, number, deadline: self.task_deadline(lane.task), closing: false };
             self.commands.push(Command::Withdraw { attempt, after });
         }
     }

@@ -1,6 +1,6 @@
 //! How a run comes to its end.
 
-use super::{Command, LaneId, Order, Run, Verdict};
+use super::{Attempt, Command, LaneId, Order, Phase, Run, Verdict};
 use crate::Failure;
 
 impl Run {
@@ -35,6 +35,7 @@ impl Run {
             return;
         }
         let verdict = match self.closing.as_deref() {
+            Some(_) if let Some(lane) = self.unclosed.take() => return self.put_in_order(lane),
             Some(verdict) => verdict.clone(),
             None if self.left > 0 => return,
             None if self.failed.is_empty() => Verdict::Completed,
@@ -42,6 +43,26 @@ impl Run {
         };
         self.ended = true;
         self.commands.push(Command::End(verdict));
+    }
+
+    /// Has a durable function put things in order, once its run's verdict stands.
+    fn put_in_order(&mut self, lane: LaneId) {
+        let number = self.lane(lane).spent + 1;
+        self.lane_mut(lane).phase = Phase::Running;
+        self.alive += 1;
+        self.commands.push(Command::Start(Attempt { lane, number, deadline: None, closing: true }));
+    }
+
+    /// Notes that the run's durable function begins, with all that is recorded of it: from here on it puts things in
+    /// order itself when a verdict stands.
+    pub fn function_begins(&mut self) {
+        self.unclosed = None;
+    }
+
+    /// How the run will end, if that is settled.
+    #[must_use]
+    pub fn closing(&self) -> Option<&Verdict> {
+        self.closing.as_deref()
     }
 
     pub(super) fn failure_verdict(&self) -> Verdict {

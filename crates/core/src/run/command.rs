@@ -24,6 +24,8 @@ pub struct Attempt {
     pub number: u32,
     /// When the task's own deadline passes.
     pub deadline: Option<Time>,
+    /// Whether a durable function is only to put things in order: the run's verdict stands.
+    pub closing: bool,
 }
 
 /// What happened to a run.
@@ -48,7 +50,7 @@ pub enum Event {
     Deferred {
         /// What is attempted.
         lane: LaneId,
-        /// When it asks again.
+        /// When it asks again; [`Time::MAX`] when it waits for something that has no time.
         until: Time,
     },
     /// A deferred attempt goes on.
@@ -57,6 +59,14 @@ pub enum Event {
     Isolated(LaneId),
     /// Somebody wants something of the run.
     Order(Order),
+    /// A durable function has failed, and has to put things in order before it ends. If the run has a verdict already,
+    /// that one stands.
+    Failing {
+        /// What is attempted.
+        lane: LaneId,
+        /// Why.
+        failure: Failure,
+    },
     /// The node wants to give the run up: nothing new may start.
     Halt,
     /// Time has passed.

@@ -26,6 +26,10 @@ impl Run {
         let attempt = self.lane(lane).spent + 1;
         match ended {
             Ended::Completed { changes, items } => {
+                if self.plan.flow() == Some(lane.task) {
+                    // It returned before it could hear of another verdict, and has undone nothing: it came first.
+                    self.closing = None;
+                }
                 let detail = Detail::completed(changes, items);
                 self.lane_done(lane, StepKind::Completed, attempt, started_at, now, detail);
             }

@@ -17,6 +17,7 @@ pub struct Plan {
     pub graph: Graph,
     by_name: HashMap<Arc<str>, TaskIx>,
     handed_out: HashSet<TaskIx>,
+    flow: Option<TaskIx>,
 }
 
 impl Plan {
@@ -26,7 +27,24 @@ impl Plan {
         let graph = Graph::of(&definition);
         let by_name = definition.indices().map(|at| (Arc::clone(&definition.task(at).name), at)).collect();
         let handed_out = definition.tasks.iter().filter_map(|task| Some(task.for_each?.over)).collect();
-        Self { definition, graph, by_name, handed_out }
+        let flow = definition.indices().find(|at| definition.task(*at).flow);
+        Self { definition, graph, by_name, handed_out, flow }
+    }
+
+    /// The durable function that runs of this plan are, if they are one.
+    #[must_use]
+    pub const fn flow(&self) -> Option<TaskIx> {
+        self.flow
+    }
+
+    /// The lane whose code made the call that a record of this name is about: `pay/approved` is what `pay` called,
+    /// and `/charge` what the durable function did. `None` for what is no call, or has no place in this plan.
+    #[must_use]
+    pub fn caller(&self, record: &str) -> Option<LaneId> {
+        match record.split_once('/')? {
+            ("", _) => self.flow.map(LaneId::of),
+            (lane, _) => self.lane(lane),
+        }
     }
 
     /// Whether a `for_each` hands out the elements of this lane's result, so that they have to be counted.

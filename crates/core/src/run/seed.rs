@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{Fan, Lane, LaneId, Lanes, Phase, Plan, Run, Sight, TaskRun, Verdict};
-use crate::{Definition, OnFailure, Step, StepKind, TaskIx, Time};
+use crate::{CallKind, Definition, OnFailure, Step, StepKind, TaskIx, Time};
 
 /// All that a run is made from.
 #[derive(Clone, Debug)]
@@ -61,6 +61,24 @@ pub enum Divergence {
         /// The recorded step.
         step: String,
     },
+    /// A durable function does not make a call that is recorded.
+    NotCalled {
+        /// The recorded call.
+        step: String,
+        /// What it was.
+        recorded: CallKind,
+        /// The last recorded call that it does make.
+        after: Option<String>,
+    },
+    /// A durable function makes a call as something else than what is recorded.
+    Kind {
+        /// The call.
+        step: String,
+        /// What is recorded.
+        recorded: CallKind,
+        /// What it is now.
+        now: CallKind,
+    },
 }
 
 impl fmt::Display for Divergence {
@@ -73,6 +91,16 @@ impl fmt::Display for Divergence {
                 recorded.join(", "),
                 now.join(", ")
             ),
+            Self::NotCalled { step, recorded, after } => {
+                write!(f, "`{step}` is recorded as {recorded}, but the code does not call it")?;
+                match after {
+                    Some(after) => write!(f, " after `{after}`"),
+                    None => f.write_str(" where it begins"),
+                }
+            }
+            Self::Kind { step, recorded, now } => {
+                write!(f, "`{step}` is recorded as {recorded}, but the code calls it as {now}")
+            }
             Self::Shape { step } => {
                 write!(
                     f,
@@ -98,7 +126,9 @@ impl Plan {
         steps: impl IntoIterator<Item = &'s str>,
     ) -> Result<(), Divergence> {
         for step in steps {
-            let lane = self.lane(step).ok_or_else(|| Divergence::Gone { step: step.to_owned() })?;
+            // What code called is compared when it is called again.
+            let lane = self.lane(step).or_else(|| self.caller(step));
+            let lane = lane.ok_or_else(|| Divergence::Gone { step: step.to_owned() })?;
             let task = self.definition.task(lane.task);
             let Some(old) = recorded.find(&task.name) else { continue };
             let was = dependency_names(recorded, recorded.task(old));
@@ -154,6 +184,7 @@ impl Run {
             paused: false,
             halted: false,
             closing: None,
+            unclosed: None,
             ended: false,
             failed: Vec::new(),
             first_failure: None,
@@ -172,6 +203,7 @@ impl Run {
         if let Some((step, deaths)) = poison {
             let verdict = Verdict::Abandoned { step: step.to_owned(), deaths };
             run.closing = Some(Box::new(verdict));
+            run.unclosed = None;
         } else if definition.on_failure == OnFailure::FailFast
             && definition.indices().any(|at| run.is_fatal(at))
         {
@@ -183,6 +215,14 @@ impl Run {
     /// Takes one record in. Of earlier generations only completed work counts.
     fn restore(&mut self, generation: u32, step: &Step) -> Result<(), Divergence> {
         let gone = || Divergence::Gone { step: step.name.to_string() };
+        if step.name.contains('/') {
+            let caller = self.plan.caller(&step.name).ok_or_else(gone)?;
+            if generation == self.generation {
+                self.closing = self.closing.take().or_else(|| step.detail.verdict.clone());
+                self.unclosed = Some(caller).filter(|lane| self.plan.flow() == Some(lane.task));
+            }
+            return Ok(());
+        }
         let lane = self.plan.lane(&step.name).ok_or_else(gone)?;
         if generation < self.generation && step.kind != StepKind::Completed {
             return Ok(());

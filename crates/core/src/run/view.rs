@@ -182,7 +182,7 @@ impl Run {
             None => {}
         }
         if let Some(Verdict::Abandoned { step, .. }) = self.closing.as_deref()
-            && self.plan.lane(step).is_some_and(|lane| lane.task == at)
+            && self.plan.lane(step).or_else(|| self.plan.caller(step)).is_some_and(|lane| lane.task == at)
         {
             return TaskState::Abandoned;
         }

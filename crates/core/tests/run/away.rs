@@ -219,7 +219,7 @@ fn a_deadline_recalls_what_is_out_once() {
     assert_eq!(spread.run.next_tick(), Some(START + SECOND * 10));
     assert_eq!(spread.run.rest(), Rest::Waiting(Some(START + SECOND * 10)));
     spread.pass(SECOND * 10);
-    let attempt = Attempt { lane: one(0), number: 1, deadline: Some(START + SECOND * 10) };
+    let attempt = Attempt { lane: one(0), number: 1, deadline: Some(START + SECOND * 10), closing: false };
     assert_eq!(spread.take(), [Command::Withdraw { attempt, after: SECOND * 10 }]);
     assert_eq!(spread.run.rest(), Rest::Busy, "what becomes of it is not known yet");
     spread.pass(SECOND);

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
+use bytes::Bytes;
+use tokio::sync::{Semaphore, oneshot};
 use windlass_core::{Failure, LaneId, Time};
+use windlass_store::{Act, Unit, Written};
 
 use crate::{
     Done,
+    committer::{Lost, Reply},
     guest::Guest,
     node::Node,
     run_loop::{Mail, RunCell, Subject},
@@ -41,6 +44,32 @@ impl Host {
         match self {
             Self::Home(cell) => &cell.slots,
             Self::Away(guest) => &guest.slots,
+        }
+    }
+
+    /// Keeps a value for the next attempt.
+    pub(crate) async fn save(&self, step: Arc<str>, json: Bytes) -> Result<(), Failure> {
+        let (subject, hub) = (self.subject(), &self.node().hub);
+        let value = hub.keep(format_args!("what `{step}` saves"), json).map_err(Failure::from)?;
+        let (sender, fate) = oneshot::channel();
+        let claim = subject.claim;
+        let act = match self {
+            Self::Home(_) => Act::Save { claim, step, value },
+            Self::Away(guest) => Act::SaveSpread { claim, task: guest.key().clone(), value },
+        };
+        // An attempt that was dropped meanwhile does not want to know.
+        let reply = Reply::Then(Box::new(move |fate, _| drop(sender.send(fate))));
+        hub.committer.submit(subject.holder, Unit { run: subject.run, act }, reply);
+        match fate.await {
+            Ok(Ok(Written::TooLate)) => {
+                Err(Failure::new("the value was not saved: the attempt was withdrawn"))
+            }
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(Lost::Refused(why))) => Err(Failure::new(format!("the value was not saved: {why}"))),
+            Ok(Err(Lost::Failed(why))) => Err(Failure::new(format!("the value was not saved: {why}"))),
+            Ok(Err(Lost::Fenced)) | Err(_) => {
+                Err(Failure::new("the value was not saved: the node lost its lease"))
+            }
         }
     }
 

@@ -17,13 +17,13 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    const fn is_none(&self) -> bool {
+    pub(crate) const fn is_none(&self) -> bool {
         self.timeout.is_none() && self.beat_timeout.is_none() && self.deadline.is_none()
     }
 }
 
 /// Waits for an attempt, but not beyond its limits.
-pub(super) async fn within<F, T>(mut body: F, node: &Node, cx: &Cx) -> Result<T, Failure>
+pub(crate) async fn within<F, T>(mut body: F, node: &Node, cx: &Cx) -> Result<T, Failure>
 where
     F: Future<Output = Result<T, Failure>> + Unpin,
 {

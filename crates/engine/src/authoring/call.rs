@@ -92,6 +92,11 @@ impl Call {
         self
     }
 
+    /// Replaces the input, if there is another.
+    pub(crate) fn set_input(&mut self, input: Option<Slot>) {
+        self.input = input.unwrap_or_else(|| self.input.clone());
+    }
+
     /// The same call with this context.
     #[must_use]
     pub fn with_context(mut self, context: Context) -> Self {

@@ -7,6 +7,7 @@ use windlass_core::{
 };
 
 use super::{AnyWorkflow, Predicate, TaskCode, Workflow};
+use crate::flow::FlowParts;
 
 /// What a macro saw of a workflow as a whole.
 #[derive(Debug)]
@@ -128,6 +129,25 @@ pub fn build<I, O>(workflow: WorkflowParts, tasks: Vec<(TaskParts, TaskCode)>) -
     match draft.check() {
         Ok(definition) => AnyWorkflow::new(definition, codes).typed(),
         Err(problems) => panic!("the workflow `{}` does not hold together:\n{problems}", workflow.name),
+    }
+}
+
+/// Makes the workflow that a durable function is.
+///
+/// # Panics
+///
+/// When its name is none. The macro has checked that it is.
+pub(crate) fn build_flow<I, O>(parts: FlowParts, code: TaskCode) -> Workflow<I, O> {
+    let mut task = TaskDraft::new(parts.name).retry(Retry::attempts(1));
+    task.flow = true;
+    task.code = Some(parts.code.to_owned());
+    let mut draft = Draft::new(parts.name).task(task);
+    draft.description = parts.description.map(str::to_owned);
+    draft.version = parts.version.map(str::to_owned);
+    draft.timeout = parts.timeout;
+    match draft.check() {
+        Ok(definition) => AnyWorkflow::new(definition, vec![code]).typed(),
+        Err(problems) => panic!("the flow `{}` does not hold together:\n{problems}", parts.name),
     }
 }
 

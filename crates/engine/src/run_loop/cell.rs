@@ -6,14 +6,15 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 use windlass_core::{ClaimId, NodeId, Order, RunId, Task, TaskIx, Time};
+use windlass_store::{InboxRow, StoreError};
 
 use super::{Mail, RunLoop};
 use crate::{
     Cx, Slot, TaskCode,
-    committer::Thread,
+    committer::{Lost, Thread},
     node::{Node, Registered},
     order,
 };
@@ -28,6 +29,8 @@ pub(crate) struct Subject {
     pub(crate) epoch: u32,
     pub(crate) queue: Arc<str>,
     pub(crate) key: Option<String>,
+    /// The run that is told when this one ends.
+    pub(crate) parent: Option<RunId>,
     pub(crate) input: Slot,
     pub(crate) registered: Arc<Registered>,
 }
@@ -54,6 +57,8 @@ pub(crate) struct RunCell {
     /// When the run has taken too long.
     deadline: Option<Time>,
     post: Mutex<Post>,
+    /// Events that have come, and were not received yet.
+    mailbox: Mutex<Vec<InboxRow>>,
     /// Locked by whoever hears the mails. `None` when the run is over.
     run: Mutex<Option<RunLoop>>,
 }
@@ -94,9 +99,17 @@ impl RunCell {
     pub(crate) fn hold(node: Arc<Node>, subject: Subject, run: RunLoop) -> Arc<Self> {
         let slots = node.slots.of(&subject.queue);
         let (deadline, post) = (run.run.deadline(), Mutex::default());
-        let cell = Arc::new(Self { node, subject, slots, deadline, post, run: Mutex::new(Some(run)) });
+        let mailbox = Mutex::default();
+        let cell =
+            Arc::new(Self { node, subject, slots, deadline, post, mailbox, run: Mutex::new(Some(run)) });
         cell.node.hold(&cell);
         cell
+    }
+
+    /// How many times something has come to it from outside.
+    #[cfg(all(test, feature = "sqlite"))]
+    pub(super) fn heard(&self) -> usize {
+        self.run.lock().as_ref().map_or(0, |run| run.heard.len())
     }
 
     /// Tells the run something, and does what follows from it here and now, unless another thread is at it.
@@ -245,6 +258,16 @@ impl RunCell {
                 run.take(self, mail);
             }
         }
+    }
+
+    /// Events that have come, and were not received yet.
+    pub(crate) fn mailbox(&self) -> MutexGuard<'_, Vec<InboxRow>> {
+        self.mailbox.lock()
+    }
+
+    /// The run cannot be recorded.
+    pub(crate) fn break_off(self: &Arc<Self>, why: String) {
+        self.tell(Mail::Committed(0, Err(Box::new(Lost::Failed(StoreError::Broken(why))))));
     }
 
     pub(crate) fn code(&self, at: TaskIx) -> &TaskCode {

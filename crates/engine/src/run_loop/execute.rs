@@ -9,6 +9,7 @@ use crate::{
     Code, Cx, Slot, arguments,
     attempt::{self, Begun, Host, Over},
     boxed::boxed,
+    flow::Scene,
 };
 
 impl RunLoop {
@@ -22,7 +23,16 @@ impl RunLoop {
         if !self.saved.is_empty() {
             *cx.inner().saved.lock() = self.saved.get(&cx.step()).cloned();
         }
-        let call = arguments::call(&cell.subject, &mut self.run, &mut self.outputs, lane, cx.clone());
+        if cell.subject.task(lane.task).flow
+            && let Err(why) = self.set_scene(cell, &cx, attempt)
+        {
+            self.block(cell, why);
+            return true;
+        }
+        let mut call = arguments::call(&cell.subject, &mut self.run, &mut self.outputs, lane, cx.clone());
+        if let Some(scene) = cx.inner().scene() {
+            call.set_input(scene.input());
+        }
         let begun = attempt::begin(cell, lane, &cx, call, self.now);
         let stopped = cell.exit();
         match begun {
@@ -44,6 +54,29 @@ impl RunLoop {
             }
         }
         true
+    }
+
+    /// Gives a durable function what it left behind when it ran before.
+    fn set_scene(&mut self, cell: &Arc<RunCell>, cx: &Cx, attempt: Attempt) -> Result<(), String> {
+        let (calls, opened_at) = (std::mem::take(&mut self.calls), self.run.opened_at());
+        let scene = Scene::new(cell, attempt.lane, attempt.number, "".into(), opened_at, &calls, &self.saved);
+        let scene = scene.map_err(|error| error.to_string())?;
+        if self.pause.is_some() {
+            scene.pause(true);
+        }
+        if let Some(verdict) = self.run.closing().filter(|_| attempt.closing) {
+            scene.close(verdict);
+        }
+        cx.inner().set_scene(Arc::new(scene));
+        self.run.function_begins();
+        Ok(())
+    }
+
+    /// Tells durable functions that their run's verdict stands.
+    pub(super) fn close_scenes(&self) {
+        if let Some(verdict) = self.run.closing() {
+            self.scenes().for_each(|scene| scene.close(verdict));
+        }
     }
 
     /// Keeps what an attempt saved for the next one.
@@ -72,6 +105,10 @@ impl RunLoop {
         }
         let Some(live) = self.attempts.get(&lane) else { return };
         live.cx.inner().stop.set();
+        if live.cx.inner().scene().is_some() {
+            // It gives its own steps their grace, and then puts things in order.
+            return self.close_scenes();
+        }
         let (abort, grace) = (live.task.abort_handle(), cell.node.options.cancel_grace);
         cell.node.user.spawn(boxed(async move {
             tokio::time::sleep(grace).await;

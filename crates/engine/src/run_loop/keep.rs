@@ -19,7 +19,7 @@ impl RunCell {
     }
 
     /// What the store keeps of the rest of a record.
-    pub(super) fn encode(&self, detail: &Detail) -> Result<Option<Bytes>, String> {
+    pub(crate) fn encode(&self, detail: &Detail) -> Result<Option<Bytes>, String> {
         if detail.is_empty() {
             return Ok(None);
         }

@@ -50,6 +50,9 @@ impl RunLoop {
                         _ => node.hub.clock.now(),
                     };
                     node.hub.ended(run, || End { state, at, output, failure });
+                    if let Some(parent) = leaving.subject.parent {
+                        node.delivered_to(parent);
+                    }
                 }
                 Err(Lost::Refused(why)) => {
                     tracing::warn!(%run, %why, "the run's end was refused: it is another node's");
@@ -86,20 +89,31 @@ impl RunLoop {
             let outcome = is_away.then_some(OUTCOME);
             names.iter().copied().chain(outcome).map(str::to_owned).collect()
         };
-        let wait = match self.run.rest() {
+        let rest = match self.run.rest() {
+            Rest::Busy => return,
+            Rest::Waiting(Some(until)) if !is_far(cell, until) => return,
+            Rest::Waiting(_) if (is_away || self.is_listening()) && self.lingers(cell) => return,
+            rest => rest,
+        };
+        // A durable function may have gone on since it said that it waits.
+        let Some(latest) = self.let_go() else { return };
+        let wait = match rest {
             Rest::Busy => return,
             Rest::Halted => {
                 return self.give_up(cell, Act::Release { claim: cell.subject.claim }, None);
             }
-            Rest::Waiting(Some(until)) if !is_far(cell, until) => return,
-            Rest::Waiting(_) if is_away && self.lingers(cell) => return,
             Rest::Waiting(until) => Wait {
                 state: RunState::Suspended,
-                until,
-                topics: topics(&[order::CANCEL, order::PAUSE, order::TERMINATE]),
-                reason: Some(match is_away {
-                    true => "waiting for published tasks".to_owned(),
-                    false => "waiting for a retry or a deferred task".to_owned(),
+                until: until.into_iter().chain(Some(latest).filter(|at| *at < Time::MAX)).min(),
+                topics: {
+                    let mut topics: Vec<String> = topics(&[order::CANCEL, order::PAUSE, order::TERMINATE]);
+                    topics.extend(self.scenes().flat_map(|scene| scene.topics()));
+                    topics
+                },
+                reason: Some(match (is_away, self.is_listening()) {
+                    (true, _) => "waiting for published tasks".to_owned(),
+                    (_, true) => "waiting for an event".to_owned(),
+                    _ => "waiting for its time".to_owned(),
                 }),
                 blocked_by: None,
             },
@@ -120,10 +134,42 @@ impl RunLoop {
         self.give_up(cell, act, until);
     }
 
+    /// Until when the run's durable functions wait. They do nothing more from here on; none if one of them does not
+    /// wait.
+    fn let_go(&self) -> Option<Time> {
+        self.scenes().try_fold(Time::MAX, |until, scene| Some(until.min(scene.let_go()?)))
+    }
+
+    /// Whether a durable function waits for something to come.
+    fn is_listening(&self) -> bool {
+        self.scenes().any(|scene| !scene.topics().is_empty())
+    }
+
+    /// Gives the run up as it is: whoever takes it up goes on from its records.
+    pub(super) fn surrender(&mut self, cell: &Arc<RunCell>) {
+        self.give_up(cell, Act::Release { claim: cell.subject.claim }, None);
+    }
+
+    /// Gives the run up until there is code that fits its records.
+    pub(super) fn block(&mut self, cell: &Arc<RunCell>, why: String) {
+        let (run, workflow) = (cell.subject.run, &cell.subject.registered.plan.definition.name);
+        tracing::error!(%run, %workflow, why, "the run is blocked");
+        let wait = Wait {
+            state: RunState::Blocked,
+            until: self.run.deadline(),
+            topics: vec![order::TERMINATE.to_owned()],
+            reason: Some(why),
+            blocked_by: Some(cell.subject.registered.definition),
+        };
+        let consumed = std::mem::take(&mut self.consumed);
+        self.give_up(cell, Act::Park { claim: cell.subject.claim, steps: Vec::new(), consumed, wait }, None);
+    }
+
     /// Whether the run stays for a while, since outcomes may come soon.
     fn lingers(&mut self, cell: &RunCell) -> bool {
         let until = self.news + cell.node.options.park_after;
-        let stays = self.now < until;
+        // Where there is no room for others, what waits makes some.
+        let stays = self.now < until && !cell.node.is_full();
         self.lingers = stays.then(|| cell.node.hub.clock.at(until));
         stays
     }

@@ -38,6 +38,12 @@ pub(crate) enum Mail {
     GiveUp,
     /// A suspect may start, and keeps others from starting until its attempt has ended.
     Isolated(LaneId, OwnedSemaphorePermit),
+    /// A durable function has failed, and has to put things in order.
+    Failing(LaneId, Failure),
+    /// The records do not fit the code of a durable function, for this reason.
+    Blocked(String),
+    /// A durable function has stopped where it can be taken up again, because the node gives the run up.
+    Surrender,
     /// Say where the tasks stand.
     Describe(oneshot::Sender<Described>),
     /// The run is not this node's any more: drop it without a word.

@@ -3,6 +3,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 use windlass_core::{ClaimId, LaneId, Order, Seed, TaskIx, Time};
+#[cfg(feature = "sqlite")]
+use windlass_store::{Act, NewRun, Parent};
 use windlass_store::{InboxRow, Memory, OUTCOME, SpreadKey};
 
 use super::{Mail, RunCell, RunLoop, Subject};
@@ -52,6 +54,7 @@ async fn held_once_more(
         epoch: 0,
         queue: "default".into(),
         key: None,
+        parent: None,
         input: Slot::from_bytes(Bytes::from_static(b"null")),
         registered: Arc::clone(registered),
     };
@@ -128,4 +131,59 @@ async fn a_run_that_is_told_to_begin_and_to_pause_in_one_breath_leaves_nothing_p
         }
     };
     tokio::time::timeout(Duration::from_secs(5), withdrawn).await.expect("it is taken back");
+}
+
+/// Another process would hear of it by a hint, and this one with its next heartbeat at the latest.
+#[cfg(feature = "sqlite")]
+#[tokio::test]
+async fn a_parent_that_is_held_hears_at_once_that_its_child_has_ended() {
+    let waits = |_| std::future::pending::<Result<u32, Failure>>();
+    let ends = |_| std::future::ready(Ok::<u32, Failure>(1));
+    let parent = Workflow::builder("parent").task(Task::new("wait", waits)).build().expect("it is sound");
+    let child = Workflow::builder("child").task(Task::new("end", ends)).build().expect("it is sound");
+    let never = Duration::from_secs(3600);
+    let engine = Engine::open("sqlite::memory:").workflow(parent.clone()).workflow(child);
+    let engine = engine.heartbeat(never).stale_after(never * 10).poll(never);
+    let engine = engine.launch().await.expect("it launches");
+    let parent = engine.start(parent, serde_json::Value::Null).await.expect("it starts");
+    let client = engine.client();
+    let node = client.node().expect("an engine has one");
+    let cell = node.cell(parent.id()).expect("it is held");
+    for ended_by_a_person in [false, true] {
+        let child = windlass_core::RunId::new();
+        let heard = async {
+            while cell.heard() == usize::from(ended_by_a_person) {
+                tokio::task::yield_now().await;
+            }
+        };
+        let delay = ended_by_a_person.then_some(never);
+        let told = Parent { run: parent.id(), topic: ">child".to_owned() };
+        let start = Act::Start(Box::new(child_of(told, delay)));
+        client.hub().committer.write(child, start).await.expect("it commits").expect("it starts");
+        client.nudge().await;
+        if ended_by_a_person {
+            client.cancel(child, "enough").await.expect("it is cancelled");
+        }
+        tokio::time::timeout(Duration::from_secs(5), heard).await.expect("the parent hears of it");
+    }
+}
+
+#[cfg(feature = "sqlite")]
+fn child_of(parent: Parent, delay: Option<Duration>) -> NewRun {
+    NewRun {
+        workflow: "child".into(),
+        queue: "default".into(),
+        priority: 5,
+        delay,
+        timeout: None,
+        input: Bytes::from_static(b"null"),
+        context: None,
+        key: None,
+        tags: Vec::new(),
+        forked_from: None,
+        trace: None,
+        parent: Some(parent),
+        steps: Vec::new(),
+        owner: None,
+    }
 }

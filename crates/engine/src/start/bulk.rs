@@ -93,7 +93,7 @@ impl<I: Serialize + Send + Sync + 'static> BulkStart<I> {
             for input in inputs.by_ref().take(BULK) {
                 settings.key = key.as_ref().map(|key| key(&input));
                 let input = Slot::new(input).map_err(input_error)?;
-                let new = new_run(&client, &workflow, timeout, &input, &settings)?;
+                let new = new_run(client.hub(), &workflow, timeout, &input, &settings)?;
                 units.push(Unit { run: RunId::new(), act: Act::Start(Box::new(new)) });
             }
             let is_last = units.is_empty();

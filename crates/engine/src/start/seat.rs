@@ -31,6 +31,7 @@ pub(super) struct NewSubject {
     pub(super) run: RunId,
     pub(super) queue: Arc<str>,
     pub(super) key: Option<String>,
+    pub(super) parent: Option<RunId>,
     pub(super) input: Slot,
     pub(super) context: Map<String, Value>,
     pub(super) timeout: Option<Duration>,
@@ -82,6 +83,7 @@ impl Seat {
             epoch: 0,
             queue: new.queue,
             key: new.key,
+            parent: new.parent,
             input: new.input,
             registered: Arc::clone(&self.registered),
         };

@@ -28,7 +28,7 @@ type Fact = (String, u32, StepKind);
 const BOOTS: usize = 12;
 
 /// Where the databases are.
-enum Place {
+pub enum Place {
     InAFile,
     #[cfg(feature = "postgres")]
     OnPostgres(windlass_cluster::Cluster),
@@ -37,11 +37,11 @@ enum Place {
 impl Place {
     /// A server of its own: so many schemas would be left on another.
     #[cfg(feature = "postgres")]
-    fn on_postgres() -> Self {
+    pub fn on_postgres() -> Self {
         Self::OnPostgres(windlass_cluster::Cluster::start(&["fsync = off"]).expect("a cluster starts"))
     }
 
-    fn room(&self) -> Room {
+    pub fn room(&self) -> Room {
         match self {
             Self::InAFile => Room::new(),
             #[cfg(feature = "postgres")]
@@ -98,7 +98,7 @@ fn records(room: &Room) -> BTreeMap<RunId, BTreeSet<Fact>> {
 
 /// What was recorded when a boot of the program began; `None` when it did not live long enough to say, and to do
 /// anything.
-fn recorded_before(room: &Room, boot: usize) -> Option<HashSet<Attempt>> {
+pub fn recorded_before(room: &Room, boot: usize) -> Option<HashSet<Attempt>> {
     let name = format!("recorded-{boot}");
     room.file(&name).exists().then_some(())?;
     let attempt = |line: &str| {
@@ -287,15 +287,15 @@ mod on_postgres {
 
 /// A small source of numbers that can be repeated.
 #[derive(Debug)]
-struct Dice(u64);
+pub struct Dice(u64);
 
 impl Dice {
-    fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// A number in `[0, 1)`.
-    fn roll(&mut self) -> f64 {
+    pub fn roll(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

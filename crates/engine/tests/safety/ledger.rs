@@ -58,8 +58,13 @@ impl Ledger {
     /// mix.
     pub fn note(&self, cx: &Cx) {
         let item = cx.item().map(|item| format!("[{item}]")).unwrap_or_default();
+        self.note_as(cx.run_id(), &format!("{}{item}", cx.task()), cx.attempt());
+    }
+
+    /// The same for a step that is recorded under this name.
+    pub fn note_as(&self, run: RunId, step: &str, attempt: u32) {
         let node = format!("{}#{}", self.by, JOINED.load(Ordering::SeqCst));
-        let line = format!("{} {}{item} {} {node}\n", cx.run_id(), cx.task(), cx.attempt());
+        let line = format!("{run} {step} {attempt} {node}\n");
         (&self.file).write_all(line.as_bytes()).expect("the ledger takes a line");
     }
 }

@@ -11,6 +11,7 @@ mod on_both;
 mod child;
 mod crash_sweep;
 mod disk_full;
+mod durable;
 mod entries;
 mod eventually;
 #[cfg(feature = "postgres")]
@@ -18,6 +19,8 @@ mod exactly_once;
 mod exactly_once_in_a_file;
 mod faulty;
 mod fencing;
+mod flow_sweep;
+mod flow_time;
 mod frozen_writer;
 mod graph;
 mod inbox;

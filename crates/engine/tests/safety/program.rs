@@ -53,6 +53,10 @@ fn program() {
     runtime.expect("a runtime starts").block_on(async {
         match role.part {
             Part::Sweep { kill } => sweep(&role, &room, ledger, kill).await,
+            Part::Travel { links, kill } => {
+                crate::flow_sweep::travel(&role, &room, ledger, links, kill).await
+            }
+            Part::Attend => crate::flow_time::attend(&role, &room, ledger, orders()).await,
             Part::Serve => serve(&role, &room, ledger).await,
             Part::Spread => spread(&role, &room, ledger).await,
             Part::Poison => poison(&role, &room, ledger).await,
@@ -113,7 +117,7 @@ async fn sweep(role: &Role, room: &Room, ledger: Arc<Ledger>, kill: Option<Bound
 
 /// Writes down what is recorded before this process does anything. A process that is killed meanwhile leaves
 /// nothing.
-async fn note_records(store: &dyn Store, role: &Role, room: &Room) {
+pub async fn note_records(store: &dyn Store, role: &Role, room: &Room) {
     let found = store.find(Query::default()).await.expect("runs can be found");
     let mut lines = String::new();
     for run in found.runs {

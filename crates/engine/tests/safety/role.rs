@@ -29,6 +29,15 @@ pub enum Part {
         /// When to kill itself.
         kill: Option<Boundary>,
     },
+    /// Starts two durable functions under keys, and sees them to their ends.
+    Travel {
+        /// How many steps in a row they have.
+        links: u64,
+        /// When to kill itself.
+        kill: Option<Boundary>,
+    },
+    /// Runs durable functions that wait, and does what it is told line by line.
+    Attend,
     /// Runs whatever there is, and does what it is told line by line.
     Serve,
     /// Executes what is spread, a few tasks at once, and starts such a run when it is told to.

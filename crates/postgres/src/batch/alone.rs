@@ -5,7 +5,7 @@ use uuid::Uuid;
 use windlass_core::{ClaimId, NodeId, RunId, Time};
 
 use super::{
-    Batch, Begun, Letter, Outcome, beginning,
+    Batch, Begun, LOCK, Letter, Outcome, TELL, beginning,
     statements::{
         CHECK, CHECKED_INBOX, CHECKED_SAVED, CHECKED_STEPS, FORGET, FRESH, GIVEN, KEYS, KNOWN_ENDS, STARTS,
         TAGS, TAKE_KEYS,
@@ -26,10 +26,14 @@ impl Batch<'_> {
         let opening = session.opening(node).await?;
         let node = node.map(column::node);
         let (steps, ends, starts, keys) = (&self.steps, &self.known_ends, &self.starts, &self.keys);
+        let parents: [&(dyn ToSql + Sync); 1] = [&self.children.parent];
+        let locked = Letter::of(session, LOCK, self.children.parent.is_empty(), &parents).await?;
         let check: [&(dyn ToSql + Sync); 3] = [&self.runs, &self.claims, &node];
         let check = Letter::of(session, CHECK, self.runs.is_empty(), &check).await?;
         let rows = steps.columns();
         let steps = Letter::of(session, CHECKED_STEPS, steps.run.is_empty(), &rows).await?;
+        let rows = self.children.columns(&node);
+        let told = Letter::of(session, TELL, self.children.parent.is_empty(), &rows).await?;
         let rows = ends.columns();
         let ended = Letter::of(session, KNOWN_ENDS, ends.run.is_empty(), &rows).await?;
         let gone: [&(dyn ToSql + Sync); 1] = [&ends.run];
@@ -53,8 +57,10 @@ impl Batch<'_> {
 
         let (
             now,
+            locked,
             check,
             steps,
+            told,
             ended,
             inbox,
             saved,
@@ -68,8 +74,10 @@ impl Batch<'_> {
             closed,
         ) = tokio::join!(
             opening.send(),
+            locked.rows(),
             check.rows(),
             steps.rows(),
+            told.rows(),
             ended.rows(),
             inbox.rows(),
             saved.rows(),
@@ -84,7 +92,7 @@ impl Batch<'_> {
         );
         // The first that failed is to blame for the others.
         let now = now?;
-        for written in [check, steps, ended, inbox, saved, taken] {
+        for written in [locked, check, steps, told, ended, inbox, saved, taken] {
             written?;
         }
         let keys = keys.facts(&kept?)?;
@@ -125,7 +133,7 @@ impl super::KnownEnds<'_> {
 }
 
 impl super::Starts<'_> {
-    fn fresh_columns<'p>(&'p self, node: &'p Option<Uuid>) -> [&'p (dyn ToSql + Sync); 17] {
+    fn fresh_columns<'p>(&'p self, node: &'p Option<Uuid>) -> [&'p (dyn ToSql + Sync); 19] {
         [
             &self.id,
             &self.workflow,
@@ -144,6 +152,8 @@ impl super::Starts<'_> {
             &self.line_queue,
             &self.line_workflow,
             node,
+            &self.parent,
+            &self.parent_topic,
         ]
     }
 

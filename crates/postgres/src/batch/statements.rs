@@ -104,16 +104,17 @@ pub(super) const FRESH: &str = "\
             WHERE EXISTS (SELECT FROM {s}.ready AS a WHERE a.queue = l.queue AND a.workflow = l.workflow)) AS busy), \
     started AS (\
         INSERT INTO {s}.run (id, workflow, queue, priority, node, claim, generation, definition, opened_at, recoveries, \
-                             created_at, timeout, input, context, tags, forked_from, trace) \
+                             created_at, timeout, input, context, tags, forked_from, trace, parent, parent_topic) \
         SELECT u.id, u.workflow, u.queue, u.priority, CASE WHEN u.claim IS NOT NULL AND u.line <> ALL(busy) THEN $17::uuid END, \
                CASE WHEN u.line <> ALL(busy) THEN u.claim END, 1, \
                CASE WHEN u.line <> ALL(busy) THEN u.definition END, \
                CASE WHEN u.delay > 0 THEN {s}.after(u.delay) ELSE now END, 0, now, u.timeout, u.input, u.context, \
-               u.tags, u.forked_from, u.trace \
+               u.tags, u.forked_from, u.trace, u.parent, u.parent_topic \
         FROM unnest($1::uuid[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[], $7::bytea[], \
-                    $8::bytea[], $9::text[], $10::uuid[], $11::text[], $12::bigint[], $13::bigint[], $14::int[]) \
+                    $8::bytea[], $9::text[], $10::uuid[], $11::text[], $12::bigint[], $13::bigint[], $14::int[], $18::uuid[], \
+                    $19::text[]) \
             AS u (id, workflow, queue, priority, delay, timeout, input, context, tags, forked_from, trace, claim, \
-                  definition, line), seen), \
+                  definition, line, parent, parent_topic), seen), \
     ready AS (\
         INSERT INTO {s}.ready (queue, workflow, priority, run) \
         SELECT u.queue, u.workflow, u.priority, u.id \
@@ -137,18 +138,19 @@ pub(super) const STARTS: &str = "\
         SELECT u.*, u.claim IS NOT NULL AND u.delay = 0 AND NOT EXISTS (\
             SELECT FROM {s}.ready AS a WHERE a.queue = u.queue AND a.workflow = u.workflow) AS own \
         FROM unnest($1::uuid[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[], $7::bytea[], \
-                    $8::bytea[], $9::text[], $10::text[], $11::uuid[], $12::text[], $13::bigint[], $14::bigint[]) \
+                    $8::bytea[], $9::text[], $10::text[], $11::uuid[], $12::text[], $13::bigint[], $14::bigint[], \
+                    $16::uuid[], $17::text[]) \
             AS u (id, workflow, queue, priority, delay, timeout, input, context, key, tags, forked_from, trace, \
-                  claim, definition) \
+                  claim, definition, parent, parent_topic) \
         WHERE u.key IS NULL OR (\
             EXISTS (SELECT FROM {s}.key AS k WHERE k.workflow = u.workflow AND k.key = u.key AND k.run = u.id OFFSET 0) \
             AND NOT EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.id OFFSET 0))), \
     started AS (\
         INSERT INTO {s}.run (id, workflow, queue, priority, node, claim, generation, definition, opened_at, recoveries, \
-                             created_at, timeout, input, context, key, tags, forked_from, trace) \
+                             created_at, timeout, input, context, key, tags, forked_from, trace, parent, parent_topic) \
         SELECT id, workflow, queue, priority, CASE WHEN own THEN $15::uuid END, CASE WHEN own THEN claim END, 1, \
                CASE WHEN own THEN definition END, {s}.after(delay), 0, (SELECT {s}.clock()), timeout, input, context, key, tags, \
-               forked_from, trace FROM new \
+               forked_from, trace, parent, parent_topic FROM new \
         RETURNING id, workflow, queue, priority, claim, opened_at, opened_at > created_at AS delayed), \
     ready AS (\
         INSERT INTO {s}.ready (queue, workflow, priority, run) \

@@ -92,7 +92,7 @@ pub(super) const TAKE: &str = "\
     UPDATE {s}.run AS r SET node = $1, claim = $2, definition = coalesce(r.definition, p.version) \
     FROM picked AS p WHERE r.id = p.run \
     RETURNING r.id, r.workflow, r.queue, r.priority, r.created_at, r.timeout, r.input, r.context, r.key, r.tags, \
-              r.forked_from, r.trace, r.generation, r.definition, r.opened_at, r.recoveries, \
+              r.forked_from, r.trace, r.parent, r.parent_topic, r.generation, r.definition, r.opened_at, r.recoveries, \
               p.is_new, (SELECT no FROM listed)";
 /// The limit keeps the planner from gathering all lines there are.
 pub(super) const MORE: &str = "\

@@ -72,6 +72,7 @@ pub fn new_run(claim: ClaimId, definition: DefinitionId) -> NewRun {
         tags: Vec::new(),
         forked_from: None,
         trace: None,
+        parent: None,
         steps: Vec::new(),
         owner: Some(Owner { claim, definition }),
     }

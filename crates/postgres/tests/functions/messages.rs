@@ -56,6 +56,7 @@ async fn what_is_no_event_is_refused_by_name() {
         ("NULL, '1'", "WL003", "name of a topic"),
         ("'', '1'", "WL003", "name of a topic"),
         ("'!terminate', '1'", "WL003", "`!terminate` is the engine's own"),
+        ("'>child', '1'", "WL003", "`>child` is the engine's own"),
         ("'paid', NULL", "WL003", "`payload` is NULL"),
         ("'paid', '{'", "22P02", "json"),
         ("'paid', to_json(repeat('x', 5000000))", "WL005", "5000002 bytes"),

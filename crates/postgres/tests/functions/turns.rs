@@ -103,6 +103,7 @@ async fn an_engine_waits_for_an_applications_key_as_others_do() {
         tags: Vec::new(),
         forked_from: None,
         trace: None,
+        parent: None,
         steps: Vec::new(),
         owner: None,
     };

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use windlass_core::{ClaimId, NodeId, RunId, RunState};
 use windlass_store::{
     Act, Claim, DefinitionId, DefinitionRow, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewNode,
-    NewRun, NewSpread, Owner, Reach, SpreadClaim, SpreadKey, StepRow, Unit, Wait,
+    NewRun, NewSpread, Owner, Parent, Reach, SpreadClaim, SpreadKey, StepRow, Unit, Wait,
 };
 
 use crate::{ask::Ask, common};
@@ -110,7 +110,11 @@ pub fn message(topic: &str, key: Option<&str>) -> Act {
 }
 
 pub fn record(consumed: Vec<i64>) -> Act {
-    Act::Record { claim: HELD, steps: vec![step("extract")], consumed }
+    Act::Record { claim: HELD, steps: vec![step("extract")], consumed, forget: false }
+}
+
+pub fn forget() -> Act {
+    Act::Record { claim: HELD, steps: vec![step("lap")], consumed: Vec::new(), forget: true }
 }
 
 pub fn park(claim: ClaimId, consumed: Vec<i64>, wait: Wait) -> Act {
@@ -120,6 +124,23 @@ pub fn park(claim: ClaimId, consumed: Vec<i64>, wait: Wait) -> Act {
 pub fn end() -> Act {
     let end = NewEnd { state: RunState::Completed, output: Some(bytes("42")), failure: None };
     Act::End { claim: HELD, steps: vec![step("last")], end }
+}
+
+/// The claim under which children are held, and the topic under which their parent hears of them.
+pub const CARED_FOR: ClaimId = ClaimId(70);
+pub const CHILD: &str = ">child";
+
+/// More urgent than its parent, so that a claim that gets one of the two gets a known one.
+pub fn child_of(parent: RunId) -> Act {
+    let parent = Some(Parent { run: parent, topic: CHILD.into() });
+    start(NewRun { parent, priority: 4, ..new_run() })
+}
+
+pub fn end_child() -> Act {
+    match end() {
+        Act::End { steps, end, .. } => Act::End { claim: CARED_FOR, steps, end },
+        other => unreachable!("{other:?}"),
+    }
 }
 
 pub fn end_idle(only: Idle) -> Act {

@@ -19,7 +19,7 @@ async fn whatever_an_idle_node_asks_is_one_statement() {
     let beat = store.heartbeat(ONE, 1).await.unwrap();
     let consumed: Vec<i64> = beat.inbox.iter().map(|row| row.seq).collect();
     assert_eq!((beat.others.len(), consumed.len()), (2, 1), "whatever there is to be told is told");
-    let takes_in = Act::Record { claim: HELD, steps: vec![], consumed };
+    let takes_in = Act::Record { claim: HELD, steps: vec![], consumed, forget: false };
     Ask::commit(ONE, vec![(FIRST, takes_in)]).put(&**store).await;
     for _ in 0..3 {
         database.proxy.count();

@@ -7,6 +7,7 @@
 mod acts;
 mod ask;
 mod call;
+mod children;
 #[path = "../common/mod.rs"]
 mod common;
 mod database;
@@ -60,6 +61,16 @@ async fn whatever_meets_over_a_blocked_run_takes_turns() {
 #[tokio::test]
 async fn whatever_meets_over_an_ended_run_takes_turns() {
     meet_all(World::Ended).await;
+}
+
+#[tokio::test]
+async fn whatever_meets_over_a_run_and_its_children_takes_turns() {
+    meet_all(World::Family).await;
+}
+
+#[tokio::test]
+async fn whatever_meets_over_a_run_that_waits_for_its_children_takes_turns() {
+    meet_all(World::Expecting).await;
 }
 
 #[tokio::test]

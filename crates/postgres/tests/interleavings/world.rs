@@ -9,9 +9,9 @@ use windlass_store::{
 
 use crate::{
     acts::{
-        FIRST, HELD, LATER, NEW, NEWER, ONE, SECOND, STALE, TAKEN, THREE, TWO, V1, V2, bytes, claim_of,
-        definition, deliver, end, end_idle, etl, keyed, message, new_run, node_of, owned, park, publish,
-        record, start, task, tasks_of, wait_for, withdraw,
+        CARED_FOR, CHILD, FIRST, HELD, LATER, NEW, NEWER, ONE, SECOND, STALE, TAKEN, THREE, TWO, V1, V2,
+        bytes, child_of, claim_of, definition, deliver, end, end_child, end_idle, etl, forget, keyed,
+        message, new_run, node_of, owned, park, publish, record, start, task, tasks_of, wait_for, withdraw,
     },
     ask::Ask,
     call::{Call, started},
@@ -50,6 +50,10 @@ pub enum World {
     Parked,
     /// The same as the first, and the node that holds attempts is dead.
     SpreadDead,
+    /// A node holds a run; another one holds two children of it, and a third is ready.
+    Family,
+    /// The same, and the parent waits for its children, held by nobody, and its time has come.
+    Expecting,
     /// There are no runs yet.
     Empty,
 }
@@ -152,9 +156,25 @@ impl World {
                 }
                 spread(message)
             }
+            Self::Family | Self::Expecting => {
+                let message = hold(stage, ONE, FIRST, HELD).await;
+                for child in [SECOND, NEWER] {
+                    put(stage, Ask::commit(None, vec![(child, child_of(FIRST))])).await;
+                }
+                put(stage, claim_of(TWO, CARED_FOR.0)).await;
+                put(stage, Ask::commit(None, vec![(NEW, child_of(FIRST))])).await;
+                if self == Self::Family {
+                    return family(message);
+                }
+                let wait = Wait { until: Some(TestClock::START + STALE), ..wait_for(CHILD) };
+                put(stage, Ask::commit(ONE, vec![(FIRST, park(HELD, vec![], wait))])).await;
+                stage.set_clock(later).await;
+                expecting()
+            }
             Self::Ended => {
                 let message = hold(stage, ONE, FIRST, HELD).await;
-                let taken_in = Act::Record { claim: HELD, steps: vec![], consumed: vec![message] };
+                let taken_in =
+                    Act::Record { claim: HELD, steps: vec![], consumed: vec![message], forget: false };
                 put(stage, Ask::commit(ONE, vec![(FIRST, taken_in)])).await;
                 put(stage, Ask::commit(ONE, vec![(FIRST, end())])).await;
                 ended()
@@ -185,6 +205,49 @@ fn spread(message: i64) -> Vec<Part> {
         others("send", Ask::commit(None, vec![(FIRST, message_to_run())])),
     ]);
     parts
+}
+
+fn family(message: i64) -> Vec<Part> {
+    let acts = [
+        ("record and take in", record(vec![message])),
+        ("forget", forget()),
+        ("park for the children", park(HELD, vec![], wait_for(CHILD))),
+        ("park for something else", park(HELD, vec![], wait_for("go"))),
+        ("release", Act::Release { claim: HELD }),
+        ("end", end()),
+    ];
+    let part = |(name, act)| Part { name, ask: Ask::commit(ONE, vec![(FIRST, act)]), is_holders: true };
+    let mut parts: Vec<Part> = acts.into_iter().map(part).collect();
+    parts.extend(children());
+    parts.extend([others("leave of the parent", Ask::Leave(ONE)), others("leave", Ask::Leave(TWO))]);
+    parts
+}
+
+fn expecting() -> Vec<Part> {
+    let mut parts = children();
+    parts.extend([
+        others("claim", claim_of(ONE, 7)),
+        others("claim by another", claim_of(THREE, 8)),
+        others("send with a key", Ask::commit(None, vec![(FIRST, message("go", Some("k")))])),
+        others("call send", Call::send(FIRST, "go", None)),
+        others("unblock", Ask::Unblock(THREE, vec![(etl(), V2)])),
+    ]);
+    parts
+}
+
+/// What children of a run may do, and what others may do to them and to it.
+fn children() -> Vec<Part> {
+    vec![
+        others("child ends", Ask::commit(TWO, vec![(SECOND, end_child())])),
+        others("children end", Ask::commit(TWO, vec![(NEWER, end_child()), (SECOND, end_child())])),
+        others(
+            "child ends beside a message",
+            Ask::commit(TWO, vec![(FIRST, message("news", None)), (NEWER, end_child())]),
+        ),
+        others("idle child ends", Ask::commit(None, vec![(NEW, end_idle(Idle::Any))])),
+        others("end_idle of the parent", Ask::commit(None, vec![(FIRST, end_idle(Idle::Any))])),
+        others("reopen of the child", Ask::commit(None, vec![(SECOND, Act::Reopen { after: 1 })])),
+    ]
 }
 
 fn parked() -> Vec<Part> {

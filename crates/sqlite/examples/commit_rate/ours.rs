@@ -61,6 +61,7 @@ impl Bench {
             tags: Vec::new(),
             forked_from: None,
             trace: None,
+            parent: None,
             steps: Vec::new(),
             owner: owner.map(|claim| Owner { claim, definition: self.definition }),
         };
@@ -74,7 +75,7 @@ impl Bench {
             3 => end(run, claim, step(&self.tasks[2], salt)),
             _ => {
                 let steps = vec![step(&self.tasks[age - 1], salt)];
-                Unit { run, act: Act::Record { claim, steps, consumed: Vec::new() } }
+                Unit { run, act: Act::Record { claim, steps, consumed: Vec::new(), forget: false } }
             }
         }
     }

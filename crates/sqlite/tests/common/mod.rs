@@ -22,6 +22,7 @@ pub fn new_run() -> NewRun {
         tags: Vec::new(),
         forked_from: None,
         trace: None,
+        parent: None,
         steps: Vec::new(),
         owner: None,
     }

@@ -1,9 +1,11 @@
 //! The cases, and the macro that turns them into tests.
 
 mod batches;
+mod children;
 mod claims;
 mod ending;
 mod finding;
+mod forgetting;
 mod holding;
 mod inbox;
 mod keys;
@@ -109,6 +111,27 @@ cases! {
         a_run_is_reopened_once,
         a_reopened_run_that_was_held_before_has_begun,
         ends_are_answered_for_ended_runs_alone_and_once_each,
+    }
+    children {
+        a_parent_is_told_of_each_end_however_it_comes,
+        a_parent_that_waits_for_its_child_is_ready_when_that_ends,
+        a_park_finds_the_child_that_ended_before_it,
+        an_end_sent_again_tells_nobody_twice,
+        an_end_sent_again_does_not_bring_back_what_the_parents_end_threw_away,
+        a_parent_is_told_again_when_a_reopened_child_ends,
+        a_parent_that_has_ended_or_is_not_there_is_passed_over,
+        what_one_batch_says_of_parents_and_children_comes_in_its_order,
+        many_children_of_many_parents_end_in_one_batch,
+        a_parent_that_a_child_makes_ready_comes_before_a_new_run,
+        a_parent_cannot_be_told_under_the_name_of_an_event,
+    }
+    forgetting {
+        what_was_recorded_before_is_forgotten,
+        forgetting_that_is_sent_again_takes_nothing_that_came_after_it,
+        one_batch_may_record_forget_and_record_again,
+        a_start_sent_again_brings_back_nothing_that_was_forgotten,
+        every_generation_is_forgotten,
+        only_the_holder_makes_a_run_forget_and_says_with_which_step,
     }
     batches {
         an_empty_batch_is_answered_with_nothing,

@@ -236,6 +236,7 @@ pub(super) fn new_run() -> NewRun {
         tags: Vec::new(),
         forked_from: None,
         trace: None,
+        parent: None,
         steps: Vec::new(),
         owner: None,
     }
@@ -273,7 +274,12 @@ pub(super) fn step(name: &str, attempt: u32) -> StepRow {
 }
 
 pub(super) fn record(claim: ClaimId, steps: Vec<StepRow>) -> Act {
-    Act::Record { claim, steps, consumed: Vec::new() }
+    Act::Record { claim, steps, consumed: Vec::new(), forget: false }
+}
+
+/// Takes inbox rows in, and records nothing.
+pub(super) fn take_in(claim: ClaimId, consumed: Vec<i64>) -> Act {
+    Act::Record { claim, steps: Vec::new(), consumed, forget: false }
 }
 
 pub(super) fn new_end(state: RunState) -> NewEnd {

@@ -75,7 +75,10 @@ impl State {
     fn write_held(&mut self, run: RunId, act: &Act) {
         let kept = self.kept(run);
         match act {
-            Act::Record { steps, consumed, .. } => {
+            Act::Record { steps, consumed, forget, .. } => {
+                if *forget {
+                    kept.forget(&steps[0]);
+                }
                 kept.record(steps);
                 kept.consume(consumed);
             }
@@ -140,6 +143,7 @@ impl State {
             tags: new.tags.clone(),
             forked_from: new.forked_from,
             trace: new.trace.clone(),
+            parent: new.parent.clone(),
         };
         let image = RunImage {
             run,
@@ -233,8 +237,16 @@ impl State {
         kept.ended_by = by;
         let NewEnd { state, output, failure } = end.clone();
         kept.image.standing.place = Place::Ended(End { state, at, output, failure });
+        let message = kept.image.run.parent.as_ref().map(|parent| {
+            let message = parent.message(run, kept.image.standing.generation);
+            (parent.run, message)
+        });
         self.open.remove(&run);
         self.changed = true;
+        if let Some((parent, message)) = message {
+            // One that has ended, or is not there, need not know.
+            let _ = self.send(parent, &message);
+        }
     }
 
     fn reopen(&mut self, run: RunId, after: u32) -> Result<(), Refusal> {

@@ -79,6 +79,15 @@ impl Kept {
         }
     }
 
+    /// Forgets what was recorded, unless this step is there.
+    pub(super) fn forget(&mut self, unless: &StepRow) {
+        if !self.recorded.contains(&StepKey::of(unless)) {
+            self.recorded.clear();
+            self.image.steps.clear();
+            self.image.saved.clear();
+        }
+    }
+
     pub(super) fn holder(&self) -> Option<(NodeId, ClaimId)> {
         match self.image.standing.place {
             Place::Owned { node, claim } => Some((node, claim)),

@@ -50,6 +50,7 @@ fn starting(run: RunId) -> Arc<Vec<Unit>> {
         tags: vec![],
         forked_from: None,
         trace: None,
+        parent: None,
         steps: vec![],
         owner: None,
     };
@@ -205,7 +206,7 @@ fn everybody_hears_of_what_made_a_run_ready_sent_to_it_or_ended_it() {
     let (node, claim, run) = held(&memory);
     assert_eq!(heard(&mut hints), [Hint::Changed], "of the start, not of the claim");
 
-    let record = Act::Record { claim, steps: vec![], consumed: vec![] };
+    let record = Act::Record { claim, steps: vec![], consumed: vec![], forget: false };
     done(memory.commit(Some(node), one(run, record)));
     assert_eq!(heard(&mut hints), [], "a record is nobody else's business");
 

@@ -276,7 +276,7 @@ pub(super) async fn every_state_of_waiting_is_kept_and_others_are_unfit<F: Fixtu
             }
         }
     }
-    assert_eq!(unfit, 6);
+    assert_eq!(unfit, 5);
 }
 
 pub(super) async fn a_run_cannot_end_in_a_state_that_is_no_end<F: Fixture>(fixture: F) {

@@ -6,7 +6,7 @@ use crate::{
     Act, NewRun, Place, Refusal, Written,
     conformance::{
         Fixture,
-        scene::{SECOND, Scene, end, new_run, park, record, send, send_once, wait_for},
+        scene::{SECOND, Scene, end, new_run, park, record, send, send_once, take_in, wait_for},
     },
 };
 
@@ -21,7 +21,7 @@ pub(super) async fn a_message_lies_in_the_inbox_until_it_is_taken_in<F: Fixture>
     assert_eq!(scene.topics(held.run).await, ["first", "second", "first"], "oldest first");
     assert_eq!((inbox[0].run, inbox[0].at, &inbox[0].body[..]), (held.run, at, &b"hello"[..]));
 
-    let act = Act::Record { claim: held.claim, steps: vec![], consumed: vec![inbox[1].seq, inbox[0].seq] };
+    let act = take_in(held.claim, vec![inbox[1].seq, inbox[0].seq]);
     scene.done(held.node, held.run, act).await;
     assert_eq!(scene.image(held.run).await.inbox, [inbox[2].clone()]);
 }
@@ -33,7 +33,7 @@ pub(super) async fn taking_in_what_is_not_there_is_harmless<F: Fixture>(fixture:
     scene.done(None, held.run, send("mine")).await;
     scene.done(None, other.run, send("theirs")).await;
     let theirs = scene.image(other.run).await.inbox[0].seq;
-    let act = Act::Record { claim: held.claim, steps: vec![], consumed: vec![theirs, theirs + 1000, -1] };
+    let act = take_in(held.claim, vec![theirs, theirs + 1000, -1]);
     scene.done(held.node, held.run, act).await;
     assert_eq!(scene.topics(held.run).await, ["mine"]);
     assert_eq!(scene.topics(other.run).await, ["theirs"], "another run's inbox is its own");
@@ -44,10 +44,10 @@ pub(super) async fn a_number_that_was_taken_in_never_names_another_message<F: Fi
     let held = scene.held().await;
     scene.done(None, held.run, send("first")).await;
     let consumed = vec![scene.image(held.run).await.inbox[0].seq];
-    let take_in = || Act::Record { claim: held.claim, steps: vec![], consumed: consumed.clone() };
-    scene.done(held.node, held.run, take_in()).await;
+    let act = take_in(held.claim, consumed);
+    scene.done(held.node, held.run, act.clone()).await;
     scene.done(None, held.run, send("second")).await;
-    scene.done(held.node, held.run, take_in()).await;
+    scene.done(held.node, held.run, act).await;
     assert_eq!(scene.topics(held.run).await, ["second"], "the repeat hits nothing");
 }
 
@@ -108,7 +108,7 @@ pub(super) async fn a_keyed_message_that_was_taken_in_is_not_delivered_again<F: 
     let held = scene.held().await;
     scene.done(None, held.run, send_once("paid", "k")).await;
     let consumed = vec![scene.image(held.run).await.inbox[0].seq];
-    scene.done(held.node, held.run, Act::Record { claim: held.claim, steps: vec![], consumed }).await;
+    scene.done(held.node, held.run, take_in(held.claim, consumed)).await;
     scene.done(None, held.run, send_once("paid", "k")).await;
     assert_eq!(scene.topics(held.run).await, [""; 0]);
 

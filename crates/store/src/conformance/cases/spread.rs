@@ -229,7 +229,7 @@ pub(super) async fn an_attempt_that_has_an_outcome_is_not_published_again<F: Fix
     scene.publish(held, &[task("a"), task("b")]).await;
     assert_eq!(scene.published(held.run).await, [task("b")], "its outcome lies in the inbox");
     let consumed = scene.image(held.run).await.inbox.iter().map(|row| row.seq).collect();
-    let taken_in = Act::Record { claim: held.claim, steps: vec![step("a", 1)], consumed };
+    let taken_in = Act::Record { claim: held.claim, steps: vec![step("a", 1)], consumed, forget: false };
     scene.done(held.node, held.run, taken_in).await;
     scene.publish(held, &[task("a")]).await;
     assert_eq!(scene.published(held.run).await, [task("b")], "its outcome was taken in");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass_core::{RunState, StepKind};
 
 use crate::{
-    NewRun, Owner, Place, StepRow, Written,
+    NewRun, Owner, Parent, Place, StepRow, Written,
     conformance::{
         Fixture,
         scene::{SECOND, Scene, b, new_run, owned_by, start, step},
@@ -14,7 +14,7 @@ use crate::{
 
 pub(super) async fn a_start_keeps_everything_it_was_given<F: Fixture>(fixture: F) {
     let scene = Scene::new(fixture);
-    let (run, origin) = (scene.run_id(), scene.run_id());
+    let [run, origin, parent] = [scene.run_id(), scene.run_id(), scene.run_id()];
     let new = NewRun {
         queue: "slow".into(),
         priority: 9,
@@ -24,6 +24,7 @@ pub(super) async fn a_start_keeps_everything_it_was_given<F: Fixture>(fixture: F
         tags: vec!["b".into(), "a".into()],
         forked_from: Some(origin),
         trace: Some("00-trace".into()),
+        parent: Some(Parent { run: parent, topic: ">a b".into() }),
         ..new_run()
     };
     let Ok(Written::Started { at, owned: false }) = scene.write(None, run, start(new.clone())).await else {
@@ -36,6 +37,7 @@ pub(super) async fn a_start_keeps_everything_it_was_given<F: Fixture>(fixture: F
     assert_eq!((image.run.input, image.run.context, image.run.key), (new.input, new.context, None));
     assert_eq!(image.run.tags, ["b", "a"], "tags stay in their order");
     assert_eq!((image.run.forked_from, image.run.trace), (Some(origin), new.trace));
+    assert_eq!(image.run.parent, new.parent);
     assert_eq!(image.standing.place, Place::Ready);
     assert_eq!((image.standing.generation, image.standing.recoveries), (1, 0));
     assert_eq!((image.standing.definition, image.standing.opened_at), (None, at));

@@ -151,11 +151,14 @@ impl<M: Fixture, S: Fixture> Arena<M, S> {
             }
         }
         for &node in self.world.nodes.iter().filter(|node| !self.world.killed.contains(node)) {
-            let mut theirs = subject.inbox(node).await;
-            if let Ok(rows) = &mut theirs {
-                self.theirs.inbox(rows);
-            }
-            differ(&format!("inbox of {node}"), show(model.inbox(node).await), show(theirs))?;
+            let ask = async |store: &dyn Store, names: &Names| {
+                show(store.inbox(node).await.map(|mut rows| {
+                    names.inboxes(&mut rows);
+                    rows
+                }))
+            };
+            let (ours, theirs) = (ask(model, &self.ours).await, ask(subject, &self.theirs).await);
+            differ(&format!("inboxes of {node}"), ours, theirs)?;
             let mut theirs = subject.held_tasks(node).await;
             if let Ok(rows) = &mut theirs {
                 self.theirs.spread(rows);

@@ -130,6 +130,12 @@ impl Names {
         }
     }
 
+    /// The inboxes of several runs: which of them comes first within a batch is the store's choice.
+    pub(super) fn inboxes(&self, rows: &mut [InboxRow]) {
+        self.inbox(rows);
+        rows.sort_by_key(|row| row.run);
+    }
+
     pub(super) fn page(&self, mut page: Page) -> Page {
         page.runs.iter_mut().for_each(|run| self.standing(&mut run.standing));
         page
@@ -142,7 +148,7 @@ impl Names {
 
     fn beat(&self, beat: &mut Heartbeat) {
         beat.others.iter_mut().for_each(Self::node);
-        self.inbox(&mut beat.inbox);
+        self.inboxes(&mut beat.inbox);
     }
 
     fn standing(&self, standing: &mut Standing) {

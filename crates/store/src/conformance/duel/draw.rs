@@ -12,11 +12,12 @@ use super::{
 };
 use crate::{
     Act, Claim, Death, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewNode, NewRun, OUTCOME,
-    Owner, Place, Query, RunImage, StepRow, Unit, Wait, conformance::TestClock,
+    Owner, Parent, Place, Query, RunImage, StepRow, Unit, Wait, conformance::TestClock,
 };
 
 pub(super) const QUEUES: [&str; 2] = ["default", "slow"];
-const TOPICS: [&str; 4] = ["paid", "cancel", "go", OUTCOME];
+const TOPICS: [&str; 6] = ["paid", "cancel", "go", OUTCOME, ">a", ">b"];
+const CHILDREN: [&str; 2] = [">a", ">b"];
 const TAGS: [&str; 2] = ["eu", "vip"];
 const STALE_AFTER: Duration = Duration::from_secs(30);
 
@@ -24,6 +25,17 @@ impl World {
     /// The next operation.
     pub(super) fn draw(&self, dice: &mut Dice) -> Ask {
         let node = self.node(dice);
+        // Few runs publish: what they do is taken before they end, and whoever took it dies now and then.
+        if self.has_free_tasks() && dice.chance(20) {
+            return self.claim_tasks(dice, node);
+        }
+        if let Some(executor) = self.executor(dice).filter(|_| dice.chance(10)) {
+            return match dice.below(3) {
+                0 => Ask::Advance(STALE_AFTER + Duration::from_micros(1)),
+                1 => Ask::DeclareDead(node, executor, Death::Stale),
+                _ => Ask::Sweep(node),
+            };
+        }
         match dice.below(100) {
             0..8 => Ask::Advance(span(dice)),
             8..16 => self.join(dice),
@@ -61,11 +73,26 @@ impl World {
                         self.runs.push(unit.run);
                     }
                 }
-                return batch.iter().map(|unit| unit.run).collect();
+                return batch
+                    .iter()
+                    .flat_map(|unit| [Some(unit.run), self.parent_of(unit)])
+                    .flatten()
+                    .collect();
             }
             _ => {}
         }
         Vec::new()
+    }
+
+    /// The run that hears of it when the run of this unit ends.
+    fn parent_of(&self, unit: &Unit) -> Option<RunId> {
+        let known = self.images.iter().find(|image| image.run.id == unit.run);
+        let parent = match (&unit.act, known) {
+            (_, Some(image)) => image.run.parent.as_ref(),
+            (Act::Start(new), None) => new.parent.as_ref(),
+            _ => None,
+        };
+        parent.map(|parent| parent.run)
     }
 
     /// A node that joined at some time (a killed process asks nothing), or one that never did.
@@ -187,7 +214,7 @@ impl World {
         let act = match dice.below(100) {
             0..10 => act.clone(),
             10..15 => Act::Start(Box::new(self.new_run(dice))),
-            15..32 => Act::Record { claim, steps: steps(dice, 1), consumed },
+            15..32 => record(dice, claim, 1, consumed),
             32..36 => self.publish(dice, claim),
             36..38 => self.withdraw(dice, *run, claim),
             38..40 => self.spread_act(dice),
@@ -203,14 +230,20 @@ impl World {
     }
 
     fn unit(&self, dice: &mut Dice, node: Option<NodeId>) -> Unit {
+        // Few runs publish, so that little would be withdrawn while a node holds it.
+        if let Some((claim, run)) = self.publisher(dice, node)
+            && dice.chance(8)
+        {
+            return Unit { run, act: self.withdraw(dice, run, claim) };
+        }
         let (claim, held) = self.holding(dice, node);
         let image = self.images.iter().find(|image| image.run.id == held);
         let generation = image.map_or(1, |image| image.standing.generation);
         let consumed = image.map_or_else(Vec::new, |image| consumed(dice, image));
         let (run, act) = match dice.below(100) {
             0..28 => (self.start_id(dice), Act::Start(Box::new(self.new_run(dice)))),
-            28..38 => (held, Act::Record { claim, steps: steps(dice, generation), consumed }),
-            38..42 => (held, self.publish(dice, claim)),
+            28..36 => (held, record(dice, claim, generation, consumed)),
+            36..42 => (held, self.publish(dice, claim)),
             42..44 => (held, self.withdraw(dice, held, claim)),
             44..48 => self.task_of(dice, node),
             48..53 => {
@@ -275,13 +308,25 @@ impl World {
             tags: dice.some(&TAGS.map(String::from), 30),
             forked_from: dice.chance(10).then(|| self.run(dice)),
             trace: dice.chance(10).then(|| "00-trace".into()),
+            parent: dice.chance(25).then(|| self.parent(dice)),
             steps: if dice.chance(20) { steps(dice, 1) } else { Vec::new() },
             owner,
         }
     }
 
+    fn parent(&self, dice: &mut Dice) -> Parent {
+        let topic = if dice.chance(97) { dice.one(CHILDREN) } else { "paid" };
+        Parent { run: self.run(dice), topic: topic.into() }
+    }
+
     fn wait(&self, dice: &mut Dice) -> Wait {
-        let waiting = [RunState::Suspended, RunState::Suspended, RunState::Paused, RunState::Blocked];
+        let waiting = [
+            RunState::Suspended,
+            RunState::Suspended,
+            RunState::Paused,
+            RunState::Blocked,
+            RunState::Undoing,
+        ];
         let blocked_by = dice.pick(&self.versions).map(|(_, id)| id).filter(|_| dice.chance(70));
         Wait {
             state: if dice.chance(97) { dice.one(waiting) } else { dice.one(RunState::ALL) },
@@ -342,8 +387,11 @@ fn key(dice: &mut Dice) -> NewKey {
 }
 
 fn steps(dice: &mut Dice, generation: u32) -> Vec<StepRow> {
-    let count = dice.below(4);
-    let mut step = || StepRow {
+    (0..dice.below(4)).map(|_| step(dice, generation)).collect()
+}
+
+fn step(dice: &mut Dice, generation: u32) -> StepRow {
+    StepRow {
         generation: if dice.chance(95) { generation } else { 1 },
         name: dice.one(["a", "b", "c", "d[0]", "d[10]"]).into(),
         attempt: dice.one([0, 1, 1, 2]),
@@ -353,8 +401,18 @@ fn steps(dice: &mut Dice, generation: u32) -> Vec<StepRow> {
         ended_at: some_time(dice),
         output: dice.chance(60).then(|| payload(dice)),
         detail: dice.chance(30).then(|| payload(dice)),
-    };
-    (0..count).map(|_| step()).collect()
+    }
+}
+
+/// Some steps, and now and then nothing of what was before.
+fn record(dice: &mut Dice, claim: ClaimId, generation: u32, consumed: Vec<i64>) -> Act {
+    let (mut steps, forget) = (steps(dice, generation), dice.chance(20));
+    if forget && dice.chance(90) {
+        // Mostly one that was not there before.
+        let attempt = dice.one([1, 2, 3]);
+        steps.insert(0, StepRow { name: "lap".into(), attempt, ..step(dice, generation) });
+    }
+    Act::Record { claim, steps, consumed, forget }
 }
 
 /// Some of what lies in the inbox, and sometimes what does not.

@@ -10,7 +10,7 @@ use super::{
     ask::Ask,
     draw::{QUEUES, claim_id, payload},
 };
-use crate::{Act, NewSpread, Reach, SpreadClaim, SpreadKey};
+use crate::{Act, NewSpread, Place, Reach, SpreadClaim, SpreadKey};
 
 impl World {
     pub(super) fn claim_tasks(&self, dice: &mut Dice, node: NodeId) -> Ask {
@@ -45,6 +45,26 @@ impl World {
         let queue = dice.one(QUEUES).into();
         let tasks = spread_keys(dice).into_iter().map(|key| NewSpread { key, queue: Arc::clone(&queue) });
         Act::Publish { claim, definition, tasks: tasks.collect() }
+    }
+
+    pub(super) fn has_free_tasks(&self) -> bool {
+        self.images.iter().flat_map(|image| &image.published).any(|row| row.holder.is_none())
+    }
+
+    /// A node that holds published attempts.
+    pub(super) fn executor(&self, dice: &mut Dice) -> Option<NodeId> {
+        let published = self.images.iter().flat_map(|image| &image.published);
+        dice.pick(&published.filter_map(|row| row.holder).collect::<Vec<_>>()).map(|(node, _)| node)
+    }
+
+    /// A run that a node holds and that has something published.
+    pub(super) fn publisher(&self, dice: &mut Dice, node: Option<NodeId>) -> Option<(ClaimId, RunId)> {
+        let publishers = self.images.iter().filter(|image| !image.published.is_empty());
+        let mine = publishers.filter_map(|image| match image.standing.place {
+            Place::Owned { node: holder, claim } if Some(holder) == node => Some((claim, image.run.id)),
+            _ => None,
+        });
+        dice.pick(&mine.collect::<Vec<_>>())
     }
 
     pub(super) fn withdraw(&self, dice: &mut Dice, run: RunId, claim: ClaimId) -> Act {

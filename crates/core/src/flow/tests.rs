@@ -1,0 +1,122 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn kept(names: &[&str]) -> Vec<Kept> {
+    let at = |(at, name): (i64, &&str)| Kept {
+        name: (*name).into(),
+        kind: CallKind::Step,
+        at: Time(at),
+        is_old: false,
+    };
+    (1..).zip(names).map(at).collect()
+}
+
+fn journal(names: &[&str]) -> Journal {
+    Journal::new(RunId::new(), 0, Time(0), kept(names))
+}
+
+#[test]
+fn completions_are_heard_in_the_order_of_recording_whatever_the_order_of_calls() {
+    let mut journal = journal(&["b", "a"]);
+    journal.call("a", CallKind::Step).unwrap();
+    journal.call("b", CallKind::Step).unwrap();
+    assert_eq!(journal.hear().unwrap().as_deref(), Some("b"));
+    assert_eq!(journal.now(), Time(1));
+    assert_eq!(journal.hear().unwrap().as_deref(), Some("a"));
+    assert_eq!(journal.hear().unwrap(), None);
+    assert!(journal.settle().unwrap());
+    assert!(!journal.settle().unwrap());
+}
+
+#[test]
+fn a_record_that_is_not_called_is_named_with_the_call_before_it() {
+    let mut journal = journal(&["a", "b"]);
+    journal.call("a", CallKind::Step).unwrap();
+    journal.hear().unwrap();
+    journal.call("c", CallKind::Step).unwrap();
+    assert_eq!(journal.hear().unwrap(), None);
+    let divergence = journal.settle().unwrap_err();
+    assert_eq!(divergence.to_string(), "`b` is recorded as a step, but the code does not call it after `a`");
+    assert!(!journal.is_live());
+}
+
+#[test]
+fn a_call_of_another_kind_is_a_divergence() {
+    let mut journal = journal(&["a"]);
+    journal.call("a", CallKind::Event).unwrap();
+    let divergence = journal.hear().unwrap_err();
+    assert_eq!(divergence.to_string(), "`a` is recorded as a step, but the code calls it as an event");
+}
+
+#[test]
+fn old_records_are_used_when_they_are_called_and_left_alone_otherwise() {
+    let mut all = kept(&["a", "b"]);
+    all.iter_mut().for_each(|kept| kept.is_old = true);
+    let mut journal = Journal::new(RunId::new(), 0, Time(0), all);
+    journal.call("b", CallKind::Step).unwrap();
+    assert_eq!(journal.hear().unwrap().as_deref(), Some("b"));
+    assert!(journal.settle().unwrap());
+    journal.call("a", CallKind::Step).unwrap();
+    assert_eq!(journal.hear().unwrap().as_deref(), Some("a"));
+}
+
+#[test]
+fn a_child_has_the_same_id_whenever_it_is_asked_for_and_another_in_the_next_generation() {
+    let journal = journal(&[]);
+    assert_eq!(journal.child("ask", 1), journal.child("ask", 1));
+    assert_ne!(journal.child("ask", 1), journal.child("ask", 2));
+    assert_ne!(journal.child("ask", 1), journal.child("ask#2", 1));
+}
+
+proptest! {
+    /// A function whose branches each call a list of steps: whatever order its completions were recorded in, it hears of
+    /// all of them in that order when it is run again, and makes the same calls.
+    #[test]
+    fn a_function_that_is_run_again_makes_the_same_calls(
+        branches in prop::collection::vec(prop::collection::vec(0_u8..4, 1..6), 1..5),
+        picks in prop::collection::vec(any::<prop::sample::Index>(), 40),
+    ) {
+        let run = RunId::new();
+        let play = |mut journal: Journal, mut picks: Option<std::slice::Iter<'_, prop::sample::Index>>| {
+            // What each branch waits for, and how far it is.
+            let mut at = vec![0; branches.len()];
+            let mut waits: Vec<Option<Arc<str>>> = vec![None; branches.len()];
+            let mut calls = Vec::new();
+            let mut time = 1;
+            loop {
+                for (branch, names) in branches.iter().enumerate() {
+                    if waits[branch].is_none() && at[branch] < names.len() {
+                        let name = format!("s{}", names[at[branch]]);
+                        let id = journal.call(&name, CallKind::Step).unwrap();
+                        calls.push((branch, Arc::clone(&id)));
+                        waits[branch] = Some(id);
+                    }
+                }
+                let heard = journal.hear().unwrap();
+                let heard = match (heard, &mut picks) {
+                    (Some(heard), _) => heard,
+                    (None, None) => break,
+                    (None, Some(picks)) => {
+                        let open: Vec<Arc<str>> = waits.iter().flatten().cloned().collect();
+                        let Some(pick) = picks.next().filter(|_| !open.is_empty()) else { break };
+                        time += 1;
+                        journal.record(Arc::clone(pick.get(&open)), CallKind::Step, Time(time));
+                        continue;
+                    }
+                };
+                for branch in 0..branches.len() {
+                    if waits[branch].as_ref() == Some(&heard) {
+                        waits[branch] = None;
+                        at[branch] += 1;
+                    }
+                }
+            }
+            prop_assert!(journal.settle().is_ok());
+            Ok((calls, journal.kept().to_vec(), journal.now()))
+        };
+        let live = play(Journal::new(run, 0, Time(0), Vec::new()), Some(picks.iter()))?;
+        let again = play(Journal::new(run, 0, Time(0), live.1.clone()), None)?;
+        prop_assert_eq!(live, again);
+    }
+}

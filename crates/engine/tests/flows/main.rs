@@ -1,0 +1,9 @@
+//! Durable functions, in the laboratory's time.
+
+mod attacks;
+mod calls;
+mod children;
+mod common;
+mod determinism;
+mod replay;
+mod steering;
