@@ -29,11 +29,11 @@ pub(crate) enum Limit {
 }
 
 impl Limit {
-    /// Runs of three steps: one run, three steps, one end each. Answers tasks per second.
-    pub(crate) async fn chain3(&self, span: Duration) -> Result<f64> {
+    /// Runs of so many steps: one run, the steps, one end each. Answers steps per second.
+    pub(crate) async fn chains(&self, steps: usize, span: Duration) -> Result<f64> {
         match self {
-            Self::Sqlite(file) => file.chain3(span),
-            Self::Postgres(schema) => schema.chain3(span).await,
+            Self::Sqlite(file) => file.chains(steps, span),
+            Self::Postgres(schema) => schema.chains(steps, span).await,
         }
     }
 

@@ -6,12 +6,16 @@ mod compile;
 mod depth;
 mod fanout;
 mod graph;
+mod grip;
 mod held;
 mod idle;
 mod latency;
 mod memory;
 mod recover;
+mod replay;
 pub(crate) mod roll;
+mod steps;
+mod timers;
 mod two;
 mod wake;
 
@@ -50,6 +54,14 @@ pub(crate) enum Workload {
     BurndownHeld,
     /// One run with ten thousand instances of a task.
     Fanout,
+    /// Many concurrent durable functions of ten steps in a row.
+    Steps,
+    /// How much memory such a function takes while it runs.
+    StepsMemory,
+    /// Parked durable functions that are due at one instant.
+    Timers,
+    /// A durable function with ten thousand recorded steps goes on.
+    Replay,
     /// Chain3 beside millions of rows that are not its own.
     Depth,
     /// A process is killed, and another goes on with its runs.
@@ -58,6 +70,8 @@ pub(crate) enum Workload {
     Wake,
     /// A process with nothing to do.
     Idle,
+    /// The same, where what is parked are durable functions.
+    IdleFlows,
     /// A node with a long backlog.
     Memory,
     /// A graph of ten thousand tasks.
@@ -68,7 +82,7 @@ pub(crate) enum Workload {
 
 impl Workload {
     /// Every workload, in the order in which they run.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Chain3,
         Self::Chain3Latency,
         Self::Chain3Two,
@@ -76,10 +90,15 @@ impl Workload {
         Self::Burndown,
         Self::BurndownHeld,
         Self::Fanout,
+        Self::Steps,
+        Self::StepsMemory,
+        Self::Timers,
+        Self::Replay,
         Self::Depth,
         Self::Recover,
         Self::Wake,
         Self::Idle,
+        Self::IdleFlows,
         Self::Memory,
         Self::Graph,
         Self::Compile,
@@ -95,10 +114,15 @@ impl Workload {
             Self::Burndown => "burndown",
             Self::BurndownHeld => "burndown-held",
             Self::Fanout => "fanout",
+            Self::Steps => "steps",
+            Self::StepsMemory => "steps-memory",
+            Self::Timers => "timers",
+            Self::Replay => "replay",
             Self::Depth => "depth",
             Self::Recover => "recover",
             Self::Wake => "wake",
             Self::Idle => "idle",
+            Self::IdleFlows => "idle-flows",
             Self::Memory => "memory",
             Self::Graph => "graph",
             Self::Compile => "compile",
@@ -115,10 +139,19 @@ impl Workload {
             Self::Burndown => "200,000 one-task runs, enqueued in bulk, then worked off",
             Self::BurndownHeld => "burndown while a session sits idle in a transaction (postgres only)",
             Self::Fanout => "one task feeding 10,000 instances, one joining them",
+            Self::Steps => "many concurrent durable functions of ten steps in a row",
+            Self::StepsMemory => {
+                "10,000 durable functions at work, each with ten steps done and one under way"
+            }
+            Self::Timers => "10,000 parked durable functions that are due at one instant",
+            Self::Replay => "a parked durable function with 10,000 recorded steps gets an event",
             Self::Depth => "chain3 beside 5,000,000 finished and 1,000,000 delayed runs",
             Self::Recover => "a process that holds 10,000 runs is killed; another goes on",
-            Self::Wake => "from a start, an end or a cancel to whoever waits, in one process and between two",
+            Self::Wake => {
+                "from a start, an end, a cancel or an event to whoever waits, in one process and between two"
+            }
             Self::Idle => "a process with 100,000 parked runs and nothing to do",
+            Self::IdleFlows => "the same with parked durable functions",
             Self::Memory => "a node with 100,000 pending runs and 1,000 at work",
             Self::Graph => "a graph of 10,000 tasks, from its description to its first task",
             Self::Compile => "a clean release build of a first program",
@@ -134,13 +167,16 @@ impl Workload {
     fn concurrency(self, store: Store) -> usize {
         match self {
             // A commit on a server takes longer, so more runs share it.
-            Self::Chain3 | Self::Chain3Two | Self::Chain3Held | Self::Depth if store == Store::Postgres => {
+            Self::Chain3 | Self::Chain3Two | Self::Chain3Held | Self::Depth | Self::Steps
+                if store == Store::Postgres =>
+            {
                 4_000
             }
-            Self::Chain3 | Self::Chain3Two | Self::Chain3Held | Self::Depth => 1_000,
-            Self::Burndown | Self::BurndownHeld | Self::Idle | Self::Memory => 1_000,
-            Self::Chain3Latency | Self::Fanout | Self::Wake | Self::Graph | Self::Compile => 1,
-            Self::Recover => 10_000,
+            Self::Chain3 | Self::Chain3Two | Self::Chain3Held | Self::Depth | Self::Steps => 1_000,
+            Self::Burndown | Self::BurndownHeld | Self::Idle | Self::IdleFlows | Self::Memory => 1_000,
+            Self::Timers => 1_000,
+            Self::Chain3Latency | Self::Fanout | Self::Replay | Self::Wake | Self::Graph | Self::Compile => 1,
+            Self::Recover | Self::StepsMemory => 10_000,
         }
     }
 }
@@ -163,17 +199,22 @@ impl Bench<'_> {
     /// Measures it.
     pub(crate) async fn measure(&self) -> Result<Line> {
         match self.workload {
-            Workload::Chain3 => chain3::measure(self).await,
+            Workload::Chain3 => chain3::measure(self, chain3::CHAIN).await,
             Workload::Chain3Latency => latency::measure(self).await,
             Workload::Chain3Two => two::measure(self).await,
             Workload::Chain3Held => held::chain3(self).await,
             Workload::Burndown => burndown::measure(self).await,
             Workload::BurndownHeld => held::burndown(self).await,
             Workload::Fanout => fanout::measure(self).await,
+            Workload::Steps => chain3::measure(self, steps::STEPS).await,
+            Workload::StepsMemory => grip::measure(self).await,
+            Workload::Timers => timers::measure(self).await,
+            Workload::Replay => replay::measure(self).await,
             Workload::Depth => depth::measure(self).await,
             Workload::Recover => recover::measure(self).await,
             Workload::Wake => wake::measure(self).await,
-            Workload::Idle => idle::measure(self).await,
+            Workload::Idle => idle::measure(self, idle::parked::workflow()).await,
+            Workload::IdleFlows => idle::measure(self, idle::sleeper::workflow()).await,
             Workload::Memory => memory::measure(self).await,
             Workload::Graph => graph::measure(self).await,
             Workload::Compile => compile::measure(self).await,
@@ -244,6 +285,7 @@ pub(crate) async fn play(part: &str) -> Result<()> {
         Some((recover::VICTIM, order)) => recover::be_killed(order).await,
         Some((two::HAULER, order)) => two::play(order).await,
         Some((wake::RUNNER, order)) => wake::play(order).await,
+        Some((grip::HOLDER, order)) => grip::play(order).await,
         Some((idle::IDLER, order)) => idle::play(order).await,
         _ => Err(format!("there is no part called `{part}`").into()),
     }

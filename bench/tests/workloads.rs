@@ -64,6 +64,45 @@ fn chain3_is_measured_beside_its_limit() {
 }
 
 #[test]
+fn steps_are_measured_beside_their_limit() {
+    for store in STORES {
+        let line = measured(store, "--workload steps --concurrency 20");
+        for field in ["tasks_per_s", "limit_tasks_per_s", "of_limit", "p50_ms", "commits_per_task"] {
+            positive(&line, field);
+        }
+    }
+}
+
+#[test]
+fn a_running_function_is_weighed() {
+    for store in STORES {
+        let line = measured(store, "--workload steps-memory --concurrency 200");
+        if cfg!(target_os = "linux") {
+            assert!(line["bytes_per_run"].is_number(), "{line}");
+        }
+    }
+}
+
+#[test]
+fn functions_that_are_due_at_one_instant_go_on_once_each() {
+    for store in STORES {
+        let line = measured(store, "--workload timers --scale 0.01");
+        assert_eq!(line["parked"], 100.0);
+        positive(&line, "resumed_s");
+    }
+}
+
+#[test]
+fn a_parked_function_is_resumed_from_its_records() {
+    for store in STORES {
+        let line = measured(store, "--workload replay --scale 0.02");
+        assert_eq!(line["steps"], 200.0);
+        positive(&line, "resumed_ms");
+        positive(&line, "resumed_at_once_ms");
+    }
+}
+
+#[test]
 fn latency_is_measured_beside_four_commits() {
     for store in STORES {
         let line = measured(store, "--workload chain3-latency");
@@ -109,7 +148,7 @@ fn the_runs_of_a_killed_process_go_on_in_another() {
 fn every_wake_is_measured_in_one_process_and_between_two() {
     for store in STORES {
         let line = measured(store, "--workload wake");
-        for what in ["started", "finished", "cancelled"] {
+        for what in ["started", "finished", "cancelled", "sent"] {
             for place in ["here", "elsewhere"] {
                 positive(&line, &format!("{what}_{place}_p99_ms"));
             }
@@ -120,8 +159,8 @@ fn every_wake_is_measured_in_one_process_and_between_two() {
 
 #[test]
 fn an_idle_process_is_counted_and_weighed() {
-    for store in STORES {
-        let line = measured(store, "--workload idle --scale 0.001 --concurrency 10");
+    for (store, workload) in STORES.into_iter().flat_map(|store| [(store, "idle"), (store, "idle-flows")]) {
+        let line = measured(store, &format!("--workload {workload} --scale 0.001 --concurrency 10"));
         assert_eq!(line["parked"], 100.0);
         // A server that somebody named may count transactions alone.
         let counted = line["statements_per_s"].as_f64().or(line["transactions_per_s"].as_f64());

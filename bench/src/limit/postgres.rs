@@ -50,13 +50,13 @@ impl Postgres {
         Ok(Self { desks, _schema: schema })
     }
 
-    pub(super) async fn chain3(&self, span: Duration) -> Result<f64> {
+    pub(super) async fn chains(&self, steps: usize, span: Duration) -> Result<f64> {
         let (begin, next) = (Instant::now(), Arc::new(AtomicU64::new(0)));
         let work = |desk: Arc<Desk>| {
             let next = Arc::clone(&next);
             async move {
                 while begin.elapsed() < span {
-                    desk.chains(next.fetch_add(BATCH, Ordering::Relaxed)).await?;
+                    desk.chains(next.fetch_add(BATCH, Ordering::Relaxed), steps).await?;
                 }
                 Ok(0)
             }
@@ -64,7 +64,7 @@ impl Postgres {
         self.everywhere(work).await?;
         let (took, runs) = (begin.elapsed(), next.load(Ordering::Relaxed));
         self.expect("ended", runs).await?;
-        Ok((runs * 3) as f64 / took.as_secs_f64())
+        Ok((runs * steps as u64) as f64 / took.as_secs_f64())
     }
 
     pub(super) async fn enqueue(&self, runs: u64) -> Result<f64> {
@@ -193,7 +193,7 @@ mod tests {
         let open = async |connections| Postgres::open(&server, connections).await.expect("it opens");
         let brief = Duration::from_millis(20);
         for connections in [1, 2] {
-            assert!(open(connections).await.chain3(brief).await.expect("it runs") > 0.0);
+            assert!(open(connections).await.chains(3, brief).await.expect("it runs") > 0.0);
             assert!(open(connections).await.fanout(2_500, b"[]", b"0", brief).await.expect("it runs") > 0.0);
             let queue = open(connections).await;
             assert!(queue.enqueue(3_000).await.expect("it runs") > 0.0);

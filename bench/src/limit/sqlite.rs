@@ -36,8 +36,8 @@ impl Sqlite {
         Ok(Self { connection, _directory: directory })
     }
 
-    /// Runs of three steps: one run, three steps, one end each. Answers tasks per second.
-    pub(crate) fn chain3(&self, span: Duration) -> Result<f64> {
+    /// Runs of so many steps: one run, the steps, one end each. Answers steps per second.
+    pub(crate) fn chains(&self, steps: usize, span: Duration) -> Result<f64> {
         let mut run = self.connection.prepare_cached("INSERT INTO run VALUES (?, 1, ?, ?)")?;
         let mut step = self.step()?;
         let mut end = self.end()?;
@@ -48,7 +48,7 @@ impl Sqlite {
                 for number in runs..runs + BATCH {
                     run.execute(params![id(number), instant(number), NOTHING])?;
                 }
-                for task in 0..3 {
+                for task in 0..steps as i64 {
                     for number in runs..runs + BATCH {
                         step.execute(params![id(number), task, instant(number), NOTHING])?;
                     }
@@ -62,7 +62,7 @@ impl Sqlite {
         }
         let took = begin.elapsed();
         self.expect("ended", runs)?;
-        Ok((runs * 3) as f64 / took.as_secs_f64())
+        Ok((runs * steps as u64) as f64 / took.as_secs_f64())
     }
 
     /// Pending runs, written with multi-row inserts: a run, and a row that says it is ready. Answers runs per
@@ -213,7 +213,7 @@ mod tests {
         let ground = Ground::find(None).expect("there is a disk");
         let open = || Sqlite::open(&ground).expect("it opens");
         let brief = Duration::from_millis(20);
-        assert!(open().chain3(brief).expect("it runs") > 0.0);
+        assert!(open().chains(3, brief).expect("it runs") > 0.0);
         assert!(open().fanout(2_500, b"[]", b"0", brief).expect("it runs") > 0.0);
         let single = open();
         for _ in 0..2 {

@@ -34,12 +34,22 @@ pub(crate) mod chain {
     }
 }
 
+/// A workflow that does one thing after the other, and how many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    pub(crate) workflow: fn() -> Workflow<(), ()>,
+    pub(crate) tasks: usize,
+}
+
+/// The workflow of `chain3`.
+pub(crate) const CHAIN: Row = Row { workflow: chain::workflow, tasks: 3 };
+
 /// Measures the limit, ours, and the limit again.
-pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
-    let limit = async || bench.limits(async |limit| Ok([limit.chain3(bench.half()).await?])).await;
+pub(crate) async fn measure(bench: &Bench<'_>, row: Row) -> Result<Line> {
+    let limit = async || bench.limits(async |limit| Ok([limit.chains(row.tasks, bench.half()).await?])).await;
     let [before] = limit().await?;
     let database = bench.database().await?;
-    let mut ours = work(&database, bench.concurrency(), bench.span(), &Roll::endless()).await?;
+    let mut ours = work(row, &database, bench.concurrency(), bench.span(), &Roll::endless()).await?;
     drop(database);
     let [after] = limit().await?;
     let share = match bench.store {
@@ -73,19 +83,20 @@ pub(crate) struct Outcome {
 
 /// Keeps `concurrency` runs under way for a time, and lets them all end. Each that has ended answers on the roll.
 pub(crate) async fn work(
+    row: Row,
     database: &Database,
     concurrency: usize,
     span: Duration,
     roll: &Arc<Roll>,
 ) -> Result<Outcome> {
     commits::listen()?;
-    let engine = super::engine(&database.url(), concurrency).workflow(chain::workflow()).launch().await?;
+    let engine = super::engine(&database.url(), concurrency).workflow((row.workflow)()).launch().await?;
     let (ended_before, bytes_before) = (database.ended().await?, database.bytes().await?);
     let commits_before = commits::written();
 
     let cpu_before = process::cpu_seconds();
     let begin = Instant::now();
-    let latencies = keep_busy(&engine, concurrency, span, roll).await?;
+    let latencies = keep_busy(row, &engine, concurrency, span, roll).await?;
     let took = begin.elapsed();
     let cpu = process::cpu_seconds().zip(cpu_before).map(|(now, before)| now - before);
 
@@ -96,7 +107,7 @@ pub(crate) async fn work(
         return Err(format!("{runs} results were awaited, but the database has {ended} ended runs").into());
     }
     engine.stop().await?;
-    let tasks = (ended * 3) as f64;
+    let tasks = (ended * row.tasks as u64) as f64;
     Ok(Outcome {
         tasks_per_s: tasks / took.as_secs_f64(),
         latencies,
@@ -108,6 +119,7 @@ pub(crate) async fn work(
 
 /// Keeps `concurrency` runs under way for a time, and answers from each start to its result.
 pub(crate) async fn keep_busy(
+    row: Row,
     engine: &Engine,
     concurrency: usize,
     span: Duration,
@@ -121,7 +133,7 @@ pub(crate) async fn keep_busy(
             let mut latencies = Latencies::with_room();
             while begin.elapsed() < span {
                 let start = Instant::now();
-                engine.start(chain::workflow(), ()).await?.await?;
+                engine.start((row.workflow)(), ()).await?.await?;
                 latencies.push(start.elapsed());
                 roll.answer();
             }

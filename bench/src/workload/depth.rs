@@ -32,12 +32,15 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
     let (ended, delayed) = ((ENDED * bench.options.scale) as u64, (DELAYED * bench.options.scale) as u64);
     let empty = async || -> Result<f64> {
         let database = bench.database().await?;
-        Ok(chain3::work(&database, bench.concurrency(), bench.half(), &Roll::endless()).await?.tasks_per_s)
+        Ok(chain3::work(chain3::CHAIN, &database, bench.concurrency(), bench.half(), &Roll::endless())
+            .await?
+            .tasks_per_s)
     };
     let deep = bench.database().await?;
     fill(&deep, ended, delayed).await?;
     let before = empty().await?;
-    let mut ours = chain3::work(&deep, bench.concurrency(), bench.span(), &Roll::endless()).await?;
+    let mut ours =
+        chain3::work(chain3::CHAIN, &deep, bench.concurrency(), bench.span(), &Roll::endless()).await?;
     let line = bench
         .line("of_limit >= 0.85")
         .rates(ours.tasks_per_s, mean(before, empty().await?))

@@ -26,12 +26,17 @@ const SLICES: u32 = 10;
 pub(crate) async fn chain3(bench: &Bench<'_>) -> Result<Line> {
     let free = async || -> Result<f64> {
         let (database, roll) = (bench.database().await?, Roll::endless());
-        Ok(chain3::work(&database, bench.concurrency(), bench.half(), &roll).await?.tasks_per_s)
+        Ok(chain3::work(chain3::CHAIN, &database, bench.concurrency(), bench.half(), &roll)
+            .await?
+            .tasks_per_s)
     };
     let before = free().await?;
     let (database, roll) = (bench.database().await?, Roll::endless());
-    let work =
-        async { Ok(chain3::work(&database, bench.concurrency(), bench.span(), &roll).await?.tasks_per_s) };
+    let work = async {
+        Ok(chain3::work(chain3::CHAIN, &database, bench.concurrency(), bench.span(), &roll)
+            .await?
+            .tasks_per_s)
+    };
     let (rate, slices) = disturbed(bench, &database, &roll, 3, work).await?;
     drop(database);
     Ok(judged(bench, rate, mean(before, free().await?), slices))

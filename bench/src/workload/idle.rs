@@ -53,8 +53,14 @@ pub(crate) mod parked {
     }
 }
 
-/// Lets another process park the runs, leaves it alone, and looks at what it does and has.
-pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
+/// A durable function that does the same.
+#[flow]
+pub(crate) async fn sleeper(cx: &Flow) -> Result<(), Failure> {
+    cx.sleep(Duration::from_secs(30 * 24 * 3600)).await
+}
+
+/// Lets another process park runs of this workflow, leaves it alone, and looks at what it does and has.
+pub(crate) async fn measure(bench: &Bench<'_>, workflow: Workflow<(), ()>) -> Result<Line> {
     let runs = (RUNS * bench.options.scale).ceil() as u64;
     let counter = counter(bench).await?;
     let database = match &counter {
@@ -67,10 +73,10 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
     idler.expect(READY).await?;
     // The first half fills what there is once, however many follow: caches, and the room for those at work at once.
     let first = runs / 2;
-    park(&database, first, first).await?;
+    park(&database, &workflow, first, first).await?;
     let before = idler.ask(WEIGH).await?;
     let begin = Instant::now();
-    park(&database, runs - first, runs).await?;
+    park(&database, &workflow, runs - first, runs).await?;
     let parked_per_s = (runs - first) as f64 / begin.elapsed().as_secs_f64();
     tokio::time::sleep(SETTLED).await;
     let after = idler.ask(WEIGH).await?;
@@ -117,12 +123,12 @@ async fn counter(bench: &Bench<'_>) -> Result<Counter> {
 
 /// Starts runs from here, and waits until all are parked there. Then nobody is connected but the other process and
 /// whoever counts.
-async fn park(database: &Database, runs: u64, parked: u64) -> Result<()> {
+async fn park(database: &Database, workflow: &Workflow<(), ()>, runs: u64, parked: u64) -> Result<()> {
     let client = Client::connect(&database.url()).await?;
     let mut left = runs;
     while left > 0 {
         let call = left.min(CALL);
-        client.start_many(parked::workflow(), (0..call).map(|_| ())).await?;
+        client.start_many(workflow.clone(), (0..call).map(|_| ())).await?;
         left -= call;
     }
     drop(client);
@@ -134,7 +140,8 @@ async fn park(database: &Database, runs: u64, parked: u64) -> Result<()> {
 pub(crate) async fn play(order: &str) -> Result<()> {
     let [concurrency, url] = super::words(order)?;
     counting::begin();
-    let engine = super::engine(url, concurrency.parse()?).workflow(parked::workflow()).launch().await?;
+    let engine = super::engine(url, concurrency.parse()?);
+    let engine = engine.workflow(parked::workflow()).workflow(sleeper::workflow()).launch().await?;
     println!("{READY}");
     while let Some(word) = other::word().await? {
         match word.as_str() {

@@ -80,7 +80,8 @@ pub(crate) async fn play(order: &str) -> Result<()> {
     if other::word().await?.is_none() {
         return Err("nobody is left who could say when to go".into());
     }
-    let done: Latencies = chain3::keep_busy(&engine, concurrency, span, &Roll::endless()).await?;
+    let done: Latencies =
+        chain3::keep_busy(chain3::CHAIN, &engine, concurrency, span, &Roll::endless()).await?;
     println!("{}", done.len());
     Ok(engine.stop().await?)
 }

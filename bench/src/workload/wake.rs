@@ -59,17 +59,29 @@ pub(crate) mod patient {
     }
 }
 
-/// Rung by a task that has begun.
+/// The event that a durable function waits for.
+const GO: Event<()> = Event::new("go");
+
+/// A durable function, which says that it waits for an event, and when it went on.
+#[flow]
+pub(crate) async fn listener(cx: &Flow, bell: Res<Arc<Bell>>) -> Result<u64, Failure> {
+    // In no step: one would still be on its way to the store when it says so.
+    bell.ring();
+    cx.event(GO).await?;
+    cx.step("look", || async { Ok::<_, Failure>(clock::now()) }).await
+}
+
+/// Rung by a task or a step that has begun.
 #[derive(Debug)]
 pub(crate) struct Bell(UnboundedSender<()>);
 
 impl Bell {
-    fn new() -> (Arc<Self>, UnboundedReceiver<()>) {
+    pub(crate) fn new() -> (Arc<Self>, UnboundedReceiver<()>) {
         let (bell, rung) = unbounded_channel();
         (Arc::new(Self(bell)), rung)
     }
 
-    fn ring(&self) {
+    pub(crate) fn ring(&self) {
         // Whoever does not listen any more has measured enough.
         let _unheard = self.0.send(());
     }
@@ -98,6 +110,7 @@ struct Wakes {
     started: Latencies,
     finished: Latencies,
     cancelled: Latencies,
+    sent: Latencies,
 }
 
 /// Measures with the engine in this process, and in another one.
@@ -113,6 +126,7 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
             ("started", &mut wakes.started),
             ("finished", &mut wakes.finished),
             ("cancelled", &mut wakes.cancelled),
+            ("sent", &mut wakes.sent),
         ] {
             let [p50, p99] = [0.5, 0.99].map(|part| times.percentile_ms(part).unwrap_or(f64::NAN));
             line = line
@@ -148,17 +162,17 @@ async fn elsewhere(bench: &Bench<'_>) -> Result<Wakes> {
 
 impl Wakes {
     fn runs(&self) -> u64 {
-        (1 + self.finished.len() + self.cancelled.len()) as u64
+        (1 + self.finished.len() + self.cancelled.len() + self.sent.len()) as u64
     }
 }
 
-/// One run at a time: first some that end by themselves, then some that are cancelled.
+/// One run at a time: first some that end by themselves, then some that are cancelled, then some that get an event.
 async fn wakes(client: &Client, mut runner: Runner<'_>, span: Duration) -> Result<Wakes> {
     let mut wakes = Wakes::default();
     let begin = Instant::now();
     in_time(client.start(stamp::workflow(), ()).await?).await??;
     wakes.first = begin.elapsed();
-    while wakes.finished.len() == 0 || begin.elapsed() < span / 2 {
+    while wakes.finished.len() == 0 || begin.elapsed() < span / 3 {
         let called = clock::now();
         let run = client.start(stamp::workflow(), ()).await?;
         let looked = in_time(run).await??;
@@ -166,7 +180,7 @@ async fn wakes(client: &Client, mut runner: Runner<'_>, span: Duration) -> Resul
         wakes.started.push(clock::between(called, looked)?);
         wakes.finished.push(clock::between(looked, woken)?);
     }
-    while wakes.cancelled.len() == 0 || begin.elapsed() < span {
+    while wakes.cancelled.len() == 0 || begin.elapsed() < span * 2 / 3 {
         let run = client.start(patient::workflow(), ()).await?;
         runner.begun().await?;
         let called = Instant::now();
@@ -176,6 +190,13 @@ async fn wakes(client: &Client, mut runner: Runner<'_>, span: Duration) -> Resul
             Err(error) => return Err(error.into()),
             Ok(()) => return Err("a run that was cancelled has completed".into()),
         }
+    }
+    while wakes.sent.len() == 0 || begin.elapsed() < span {
+        let run = client.start(listener::workflow(), ()).await?;
+        runner.begun().await?;
+        let called = clock::now();
+        run.send(GO, &()).await?;
+        wakes.sent.push(clock::between(called, in_time(run).await??)?);
     }
     Ok(wakes)
 }
@@ -187,7 +208,8 @@ async fn in_time<F: IntoFuture>(wait: F) -> Result<F::Output> {
 
 async fn engine(url: &str, bell: Arc<Bell>) -> Result<Engine> {
     let engine = super::engine(url, 1_000).resource(bell);
-    Ok(engine.workflow(stamp::workflow()).workflow(patient::workflow()).launch().await?)
+    let engine = engine.workflow(stamp::workflow()).workflow(patient::workflow());
+    Ok(engine.workflow(listener::workflow()).launch().await?)
 }
 
 /// The other side: runs what comes until nobody listens any more.

@@ -54,16 +54,15 @@ impl Desk {
         })
     }
 
-    /// A batch of runs with three steps and an end each.
-    pub(super) async fn chains(&self, first: u64) -> Result<()> {
+    /// A batch of runs with so many steps and an end each.
+    pub(super) async fn chains(&self, first: u64, steps: usize) -> Result<()> {
         let numbers = first..first + BATCH;
         let runs: Vec<Uuid> = numbers.clone().map(run).collect();
         let at: Vec<i64> = numbers.map(instant).collect();
         let values = vec![NOTHING; runs.len()];
-        let three = |_| 0..3;
-        let of: Vec<Uuid> = runs.iter().flat_map(|run| [*run; 3]).collect();
-        let tasks: Vec<i32> = runs.iter().flat_map(three).collect();
-        let ended: Vec<i64> = at.iter().flat_map(|at| [*at; 3]).collect();
+        let of: Vec<Uuid> = runs.iter().flat_map(|run| vec![*run; steps]).collect();
+        let tasks: Vec<i32> = runs.iter().flat_map(|_| 0..steps as i32).collect();
+        let ended: Vec<i64> = at.iter().flat_map(|at| vec![*at; steps]).collect();
         let outputs = vec![NOTHING; of.len()];
         let (begun, runs, steps, ends, committed) = tokio::join!(
             self.client.batch_execute(BEGIN),
