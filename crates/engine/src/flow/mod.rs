@@ -119,9 +119,7 @@ impl Flow {
     /// function's history stays small, however long it goes on. Events that were not received yet are kept. What was
     /// done before can not be undone any more, and children that are under way are cancelled.
     ///
-    /// ```ignore
-    /// cx.continue_with(State { day: state.day + 1 }).await
-    /// ```
+    /// `cx.continue_with(State { day: state.day + 1 }).await`
     pub async fn continue_with<I, O>(&self, input: I) -> Result<O, Failure>
     where
         I: Serialize + Send + Sync + 'static,
@@ -154,9 +152,7 @@ impl Flow {
     /// Whether a change of the code applies to this run: no for runs that had passed this point before the change, yes
     /// for all others, and for ever the same for one run.
     ///
-    /// ```ignore
-    /// if cx.patch("ask-for-consent") { new code } else { old code }
-    /// ```
+    /// `if cx.patch("ask-for-consent") { new code } else { old code }`
     #[must_use]
     pub fn patch(&self, name: &str) -> bool {
         let (is_on, is_new) = self.scene.state().patch(name);
@@ -169,9 +165,7 @@ impl Flow {
     /// Makes a call for each item, so many at once, and gives their results in the order of the items. The first one that
     /// fails is the answer; the others are dropped then.
     ///
-    /// ```ignore
-    /// let rows = cx.map(users, 8, |user| cx.step("enrich", move || crm.enrich(user))).await?;
-    /// ```
+    /// `let rows = cx.map(users, 8, |user| cx.step("enrich", move || crm.enrich(user))).await?;`
     pub fn map<I, C, T>(
         &self,
         items: impl IntoIterator<Item = I>,
