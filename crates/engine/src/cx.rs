@@ -174,10 +174,17 @@ impl Cx {
     }
 
     /// A key for talking to systems that can tell a repeat from a new request. It is the same for every
-    /// attempt of this task (or instance) of this run, also after a crash and after a `retry`.
+    /// attempt of this task (or instance) of this run, also after a crash and after a `retry`. Only a step that was undone
+    /// and is done again has another one: its first request has been taken back.
     #[must_use]
     pub fn key(&self) -> String {
-        format!("{}:{}", self.run_id(), self.step())
+        let (run, step) = (self.run_id(), self.step());
+        match &self.inner.origin {
+            Origin::Step { scene, id } if scene.times_undone(id) > 0 => {
+                format!("{run}:{step}:{}", scene.times_undone(id) + 1)
+            }
+            _ => format!("{run}:{step}"),
+        }
     }
 
     pub(crate) fn step(&self) -> Arc<str> {

@@ -143,14 +143,16 @@ impl Flow {
         (u64::from_le_bytes(bytes) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A random id that nobody else has. The same whenever the function is run again.
+    /// A random id that nobody else has. The same whenever the function is run again, also after a `retry`: for a request
+    /// that may be undone and made again, use the step's own [`key`](Cx::key).
     #[must_use]
     pub fn uuid(&self) -> uuid::Uuid {
         uuid::Builder::from_random_bytes(self.scene.state().journal.draw()).into_uuid()
     }
 
     /// Whether a change of the code applies to this run: no for runs that had passed this point before the change, yes
-    /// for all others, and for ever the same for one run.
+    /// for all others, and for ever the same for one run. A run that waits right behind this point has recorded nothing
+    /// behind it, and counts as one that has not passed it: its wait begins anew.
     ///
     /// `if cx.patch("ask-for-consent") { new code } else { old code }`
     #[must_use]

@@ -67,6 +67,8 @@ pub(super) struct State {
     pub(super) undos: Vec<(Arc<str>, Bytes, Undo)>,
     /// Calls that another run made, from which this one was forked: it does not undo them.
     inherited: HashSet<Arc<str>>,
+    /// How often earlier generations undid a step.
+    redone: HashMap<Arc<str>, u32>,
     /// Undos that have ended.
     pub(super) undone: HashMap<Arc<str>, StepKind>,
     /// Whether the record of the verdict is there.
@@ -191,6 +193,7 @@ impl Scene {
             saved: saved.clone(),
             undos: Vec::new(),
             inherited: HashSet::new(),
+            redone: HashMap::new(),
             undone: HashMap::new(),
             verdict_kept: false,
             in_flight: 0,
@@ -218,6 +221,7 @@ impl Scene {
             let id: Arc<str> = row.name[prefix.len() + 1..].into();
             if let Some(step) = id.strip_suffix("/undo") {
                 match row.kind {
+                    StepKind::Completed if is_old => *state.redone.entry(step.into()).or_default() += 1,
                     _ if is_old => {}
                     StepKind::Retrying => {
                         let retry_at = take_up::step(&cell.node.hub, row)?.detail.retry_at;
@@ -299,6 +303,11 @@ impl Scene {
         let state = self.state.lock();
         // Most steps save nothing, and need no name for it.
         if state.saved.is_empty() { None } else { state.saved.get(&*self.record_name(id)).cloned() }
+    }
+
+    /// How often a step was undone before it is done again.
+    pub(crate) fn times_undone(&self, id: &str) -> u32 {
+        self.state.lock().redone.get(id).copied().unwrap_or(0)
     }
 
     /// Keeps a value for the next attempt of a step.

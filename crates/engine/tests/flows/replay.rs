@@ -220,3 +220,33 @@ async fn a_retried_function_does_again_what_was_undone(lab: Lab) -> Result<()> {
     assert_eq!(tally.of("undo flight"), 2);
     Ok(())
 }
+
+fn paid<'a>(cx: &'a Flow, (): (), tally: Res<Tally>) -> Fut<'a, ()> {
+    Box::pin(async move {
+        let tally = &tally;
+        cx.step("charge", |s: windlass::Cx| async move {
+            tally.add(s.key());
+            Ok::<_, Failure>(())
+        })
+        .undo(|()| async { Ok::<_, Failure>(()) })
+        .await?;
+        Err(Failure::permanent("no"))
+    })
+}
+
+#[windlass::test]
+async fn a_step_that_is_done_again_after_its_undo_has_another_key(lab: Lab) -> Result<()> {
+    let tally = Tally::default();
+    let flow = || function("paid", paid);
+    let engine = lab.engine().resource(tally.clone()).workflow(flow()).launch().await?;
+    let mut run = engine.start(flow(), ()).await?;
+    let charge = format!("{}:charge", run.id());
+    for _ in 0..2 {
+        lab.advance(secs(1)).await;
+        run.retry().await?;
+    }
+    lab.advance(secs(1)).await;
+    // Under the key of a charge that was refunded a bank would answer with that charge.
+    assert_eq!(tally.all(), [charge.clone(), format!("{charge}:2"), format!("{charge}:3")]);
+    Ok(())
+}
