@@ -1,0 +1,219 @@
+//! What is recorded of a durable function, and what follows from a record.
+
+use std::{
+    sync::Arc,
+    task::{Poll, Waker},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use serde::Serialize;
+use windlass_core::{CallKind, Detail, Failure, Retry, StepKind, Time, format_duration};
+use windlass_store::{Act, InboxRow, StepRow, Unit};
+
+use super::{super::waker, Outcome, Scene, Status, Then};
+use crate::{
+    committer::{Fate, Reply},
+    run_loop::Mail,
+};
+
+impl Scene {
+    #[allow(clippy::too_many_arguments, reason = "it is what a record is")]
+    pub(in crate::flow) fn row(
+        &self,
+        id: &str,
+        attempt: u32,
+        kind: StepKind,
+        started_at: Time,
+        ended_at: Time,
+        output: Option<Bytes>,
+        detail: Option<Bytes>,
+    ) -> StepRow {
+        let subject = &self.cell.subject;
+        StepRow {
+            generation: subject.generation,
+            name: self.record_name(id),
+            attempt,
+            epoch: subject.epoch,
+            kind,
+            started_at,
+            ended_at,
+            output,
+            detail,
+        }
+    }
+
+    /// Has a record written, and says what follows from it.
+    pub(in crate::flow) fn record(self: &Arc<Self>, row: StepRow, consumed: Vec<i64>, then: Then) {
+        self.write_record(row, consumed, false, then);
+    }
+
+    /// The same, in place of all that is recorded if `forget` says so.
+    pub(in crate::flow) fn write_record(
+        self: &Arc<Self>,
+        row: StepRow,
+        consumed: Vec<i64>,
+        forget: bool,
+        then: Then,
+    ) {
+        let subject = &self.cell.subject;
+        self.state.lock().in_flight += 1;
+        let act = Act::Record { claim: subject.claim, steps: vec![row], consumed, forget };
+        let scene = Arc::clone(self);
+        let reply = move |fate: Fate, thread| match fate {
+            Ok(_) => scene.recorded(then),
+            Err(lost) => scene.cell.hand(Mail::Committed(0, Err(Box::new(lost))), thread),
+        };
+        let unit = Unit { run: subject.run, act };
+        self.cell.node.hub.committer.submit(subject.holder, unit, Reply::Then(Box::new(reply)));
+    }
+
+    /// Records that a wait has ended: by itself, or with what came.
+    pub(in crate::flow) fn end_wait(
+        self: &Arc<Self>,
+        id: &Arc<str>,
+        kind: CallKind,
+        now: Time,
+        row: Option<InboxRow>,
+    ) {
+        let hub = &self.cell.node.hub;
+        let detail = match self.cell.encode(&Detail { call: kind, ..Detail::default() }) {
+            Ok(detail) => detail,
+            Err(why) => return self.cell.break_off(why),
+        };
+        let consumed = row.as_ref().map(|row| row.seq).into_iter().collect();
+        let (output, outcome) =
+            match row.map(|row| (hub.read(format_args!("the event `{id}`"), row.body.clone()), row.body)) {
+                None => (None, Outcome::Nothing),
+                Some((Ok(json), body)) => (Some(body), Outcome::Value(json)),
+                // Whoever decodes it says what is wrong with it.
+                Some((Err(_), body)) => (Some(body.clone()), Outcome::Value(body)),
+            };
+        let record = self.row(id, 1, StepKind::Completed, now, now, output, detail);
+        self.record(record, consumed, Then::Ended(Arc::clone(id), kind, now, outcome));
+    }
+
+    /// Records that a patch is on. What the function calls next is recorded after it.
+    pub(in crate::flow) fn keep_patch(self: &Arc<Self>, name: &str) {
+        let now = self.now();
+        match self.cell.encode(&Detail { call: CallKind::Patch, ..Detail::default() }) {
+            Ok(detail) => {
+                let (sender, _) = tokio::sync::oneshot::channel();
+                let row = self.row(&format!("{name}/patch"), 1, StepKind::Completed, now, now, None, detail);
+                self.record(row, Vec::new(), Then::Tell(sender));
+            }
+            Err(why) => self.cell.break_off(why),
+        }
+    }
+
+    /// Keeps a value for people to see, unless that was done when the function was run before.
+    pub(in crate::flow) fn publish<T: Serialize>(
+        self: &Arc<Self>,
+        key: &str,
+        value: &T,
+    ) -> Result<(), Failure> {
+        windlass_core::check_call_name(key).map_err(|misuse| Failure::permanent(misuse.to_string()))?;
+        let (hub, subject) = (&self.cell.node.hub, &self.cell.subject);
+        let json = serde_json::to_vec(value).map_err(|error| Failure::encode(format!("`{key}`"), error))?;
+        let value =
+            hub.keep(format_args!("what is published as `{key}`"), json.into()).map_err(Failure::from)?;
+        if self.state.lock().journal.is_behind() {
+            return Ok(());
+        }
+        let act = Act::Save { claim: subject.claim, step: self.record_name(&format!("/{key}")), value };
+        let cell = Arc::clone(&self.cell);
+        let reply = move |fate: Fate, thread| {
+            if let Err(lost) = fate {
+                cell.hand(Mail::Committed(0, Err(Box::new(lost))), thread);
+            }
+        };
+        hub.committer.submit(subject.holder, Unit { run: subject.run, act }, Reply::Then(Box::new(reply)));
+        Ok(())
+    }
+
+    /// How many attempts of a call are recorded as failed, and when the next is due.
+    pub(in crate::flow) fn tried(&self, id: &str) -> (u32, Option<Time>) {
+        self.state.lock().tried.get(id).copied().unwrap_or_default()
+    }
+
+    /// Waits until the node wants to give the run up. Polled by the driver, who is told of that.
+    pub(in crate::flow) async fn halted(&self) {
+        std::future::poll_fn(|_| match self.state.lock().is_halted {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+    }
+
+    /// Waits until no record is on its way any more. Polled by the driver, who is told of that.
+    pub(in crate::flow) async fn drained(&self) {
+        std::future::poll_fn(|_| match self.state.lock().in_flight {
+            0 => Poll::Ready(()),
+            _ => Poll::Pending,
+        })
+        .await;
+    }
+
+    pub(in crate::flow) fn log_failure(
+        &self,
+        id: &str,
+        attempt: u32,
+        retry: &Retry,
+        failure: &Failure,
+        delay: Option<Duration>,
+    ) {
+        let subject = &self.cell.subject;
+        let (run, key, attempts) = (subject.run, subject.key.as_deref(), retry.attempts);
+        let workflow = &subject.registered.plan.definition.name;
+        match delay.map(format_duration) {
+            Some(delay) => tracing::warn!(
+                %run, %workflow, key, step = id, attempt, attempts, %failure, delay,
+                "{id} failed, attempt {attempt} of {attempts}: {failure}; trying again in {delay}"
+            ),
+            None => tracing::warn!(
+                %run, %workflow, key, step = id, attempt, attempts, %failure,
+                "{id} failed for good, attempt {attempt} of {attempts}: {failure}"
+            ),
+        }
+    }
+
+    fn recorded(&self, then: Then) {
+        let mut state = self.state.lock();
+        state.in_flight -= 1;
+        let woken = match then {
+            Then::Ended(id, kind, at, outcome) => {
+                state.outcomes.insert(Arc::clone(&id), outcome);
+                state.journal.record(id, kind, at);
+                None
+            }
+            Then::Backoff(id, spent, at) => {
+                state.tried.insert(Arc::clone(&id), (spent, Some(at)));
+                let number = state.numbers.get(&id).copied();
+                number.and_then(|number| {
+                    let call = state.wait_until(number, at)?;
+                    call.status = Status::Backoff;
+                    call.waker.clone()
+                })
+            }
+            Then::Started(id) => {
+                let call = state.call_mut(&id);
+                let (woken, kind) = call.map_or((None, None), |call| {
+                    call.status = Status::Started;
+                    (call.waker.clone(), Some(call.kind))
+                });
+                if kind == Some(CallKind::Child) {
+                    state.begun.insert(id);
+                }
+                woken
+            }
+            // Whoever asked may have gone away.
+            Then::Tell(asker) => {
+                let _ = asker.send(());
+                None
+            }
+        };
+        let driver = state.driver.clone();
+        drop(state);
+        waker::ours(|| woken.into_iter().chain(driver).for_each(Waker::wake));
+    }
+}

@@ -1,0 +1,114 @@
+//! Where the calls of a durable function stand.
+
+use std::{sync::Arc, task::Waker};
+
+use windlass_core::{CallKind, Divergence, Time};
+
+use super::{Call, Outcome, State, Status};
+
+impl State {
+    /// Whether a step may begin, once everything recorded has been heard.
+    pub(in crate::flow) const fn may_begin(&self) -> bool {
+        !self.is_paused && !self.is_halted && self.closing.is_none()
+    }
+
+    pub(in crate::flow) fn call_mut(&mut self, id: &str) -> Option<&mut Call> {
+        let number = self.numbers.get(id)?;
+        self.open.get_mut(number)
+    }
+
+    /// Sets when a call ends, or goes on, by itself.
+    pub(super) fn wait_until(&mut self, number: u64, due: Time) -> Option<&mut Call> {
+        let call = self.open.get_mut(&number)?;
+        call.due = Some(due);
+        self.waits.insert(number);
+        Some(call)
+    }
+
+    /// Forgets a call.
+    pub(super) fn close(&mut self, number: u64, id: &str) {
+        self.open.remove(&number);
+        self.waits.remove(&number);
+        self.numbers.remove(id);
+    }
+
+    /// The calls that somebody has to look after.
+    pub(in crate::flow) fn attended(&self) -> impl Iterator<Item = &Call> {
+        self.waits.iter().filter_map(|number| self.open.get(number))
+    }
+
+    /// Lets the function hear of the next thing that is recorded. Answers whether there was one, and whom to wake.
+    pub(in crate::flow) fn hear(&mut self) -> Result<Option<Option<Waker>>, Divergence> {
+        let Some(id) = self.journal.hear()? else { return Ok(None) };
+        let outcome = match self.rehearses {
+            true => self.outcomes.get(&id).cloned(),
+            false => self.outcomes.remove(&id),
+        };
+        let outcome = outcome.unwrap_or(Outcome::Nothing);
+        let Some(&number) = self.numbers.get(&id) else { return Ok(Some(None)) };
+        let Some(call) = self.open.get_mut(&number) else { return Ok(Some(None)) };
+        let undo = call.undo.take().filter(|_| !self.inherited.contains(&id));
+        if let (Some(undo), Outcome::Value(value)) = (undo, &outcome) {
+            self.undos.push((Arc::clone(&id), value.clone(), undo));
+        }
+        let woken = call.waker.take();
+        self.children.remove(&number);
+        match call.dropped {
+            true => self.close(number, &id),
+            false => call.status = Status::Ended(outcome),
+        }
+        Ok(Some(woken))
+    }
+
+    /// Notes that the end of a wait is being recorded.
+    pub(in crate::flow) fn end_wait(&mut self, number: u64) -> Option<(Arc<str>, CallKind)> {
+        let call = self.open.get_mut(&number)?;
+        call.status = Status::Recording;
+        Some((Arc::clone(&call.id), call.kind))
+    }
+
+    /// Asks the code of running steps to stop. Answers whether there is any.
+    pub(in crate::flow) fn stop_running(&self) -> bool {
+        let running = self.open.values().filter(|call| matches!(call.status, Status::Running));
+        running.inspect(|call| call.cx.iter().for_each(|cx| cx.inner().stop.set())).count() > 0
+    }
+
+    /// Whether everything asked for is recorded and heard.
+    pub(in crate::flow) fn is_quiet(&self) -> bool {
+        self.in_flight == 0 && !self.journal.is_behind()
+    }
+
+    /// Whether code of a step is running or about to, or a record is on its way.
+    pub(in crate::flow) fn is_busy(&self) -> bool {
+        self.in_flight > 0
+            || self.open.values().any(|call| match call.status {
+                Status::Running | Status::Starting | Status::Recording => true,
+                // What was about to begin when that was forbidden is not waited for.
+                Status::Started => self.may_begin(),
+                _ => false,
+            })
+    }
+
+    /// Everybody who may begin now.
+    pub(in crate::flow) fn waiting(&self) -> Vec<Waker> {
+        self.open.values().filter_map(|call| call.waker.clone()).collect()
+    }
+
+    /// Notes what the function waits for, and until when if it does nothing else. Answers whether the run has to be told
+    /// again: it wanted to leave when it could not.
+    pub(in crate::flow) fn set_rest(&mut self, topics: Vec<String>, until: Option<Time>) -> bool {
+        (self.topics, self.rests) = (topics, until);
+        std::mem::take(&mut self.was_asked_to_leave)
+    }
+
+    /// Whether a patch is on for this run. The second answer says whether that has to be recorded.
+    pub(in crate::flow) fn patch(&mut self, name: &str) -> (bool, bool) {
+        if let Some(on) = self.patches.get(name) {
+            return (*on, false);
+        }
+        // What is still to be heard was recorded by code that did not ask.
+        let on = !self.journal.is_behind();
+        self.patches.insert(name.into(), on);
+        (on, on)
+    }
+}
