@@ -31,6 +31,8 @@ pub(crate) struct Scene {
     prefix: Arc<str>,
     /// When this generation might first run.
     opened_at: Time,
+    /// How many records were handed in. Held while one is, so that they are numbered in the order in which they are written.
+    handed_in: Mutex<u64>,
     state: Mutex<State>,
 }
 
@@ -69,6 +71,10 @@ pub(super) struct State {
     pub(super) verdict_kept: bool,
     /// Records on their way to the store.
     in_flight: usize,
+    /// How many records were taken in that are durable, and those that wait for one before them: several threads say so,
+    /// and the function has to hear of them in the order of recording.
+    taken_in: u64,
+    early: BTreeMap<u64, Then>,
     driver: Option<Waker>,
     pub(super) is_paused: bool,
     pub(super) is_halted: bool,
@@ -191,6 +197,8 @@ impl Scene {
             undone: HashMap::new(),
             verdict_kept: false,
             in_flight: 0,
+            taken_in: 0,
+            early: BTreeMap::new(),
             driver: None,
             is_paused: false,
             is_halted: false,
@@ -277,7 +285,15 @@ impl Scene {
             state.outcomes.insert(id, outcome);
         }
         state.journal = Journal::new(cell.subject.run, state.round, state.began_at.max(opened_at), kept);
-        Ok(Self { cell: Arc::clone(cell), lane, attempt, prefix, opened_at, state: Mutex::new(state) })
+        Ok(Self {
+            cell: Arc::clone(cell),
+            lane,
+            attempt,
+            prefix,
+            opened_at,
+            handed_in: Mutex::default(),
+            state: Mutex::new(state),
+        })
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {

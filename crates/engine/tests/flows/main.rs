@@ -5,5 +5,6 @@ mod calls;
 mod children;
 mod common;
 mod determinism;
+mod order;
 mod replay;
 mod steering;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use windlass_core::{CallKind, Detail, Failure, Retry, StepKind, Time, format_duration};
 use windlass_store::{Act, InboxRow, StepRow, Unit};
 
-use super::{super::waker, Outcome, Scene, Status, Then};
+use super::{super::waker, Outcome, Scene, State, Status, Then};
 use crate::{
     committer::{Fate, Reply},
     run_loop::Mail,
@@ -57,11 +57,14 @@ impl Scene {
         then: Then,
     ) {
         let subject = &self.cell.subject;
+        let mut handed_in = self.handed_in.lock();
+        let place = *handed_in;
+        *handed_in += 1;
         self.state.lock().in_flight += 1;
         let act = Act::Record { claim: subject.claim, steps: vec![row], consumed, forget };
         let scene = Arc::clone(self);
         let reply = move |fate: Fate, thread| match fate {
-            Ok(_) => scene.recorded(then),
+            Ok(_) => scene.recorded(place, then),
             Err(lost) => scene.cell.hand(Mail::Committed(0, Err(Box::new(lost))), thread),
         };
         let unit = Unit { run: subject.run, act };
@@ -177,43 +180,58 @@ impl Scene {
         }
     }
 
-    fn recorded(&self, then: Then) {
+    /// A record is durable. What follows from it is done when all before it are.
+    fn recorded(&self, place: u64, then: Then) {
         let mut state = self.state.lock();
-        state.in_flight -= 1;
-        let woken = match then {
+        state.early.insert(place, then);
+        let mut woken = Vec::new();
+        loop {
+            let next = state.taken_in;
+            let Some(then) = state.early.remove(&next) else { break };
+            state.taken_in += 1;
+            state.in_flight -= 1;
+            woken.extend(state.take_in(then));
+        }
+        woken.extend(state.driver.clone());
+        drop(state);
+        waker::ours(|| woken.into_iter().for_each(Waker::wake));
+    }
+}
+
+impl State {
+    /// Does what follows from a record, and answers whom to wake.
+    fn take_in(&mut self, then: Then) -> Option<Waker> {
+        match then {
             Then::Ended(id, kind, at, outcome) => {
-                state.outcomes.insert(Arc::clone(&id), outcome);
-                state.journal.record(id, kind, at);
+                self.outcomes.insert(Arc::clone(&id), outcome);
+                self.journal.record(id, kind, at);
                 None
             }
             Then::Backoff(id, spent, at) => {
-                state.tried.insert(Arc::clone(&id), (spent, Some(at)));
-                let number = state.numbers.get(&id).copied();
+                self.tried.insert(Arc::clone(&id), (spent, Some(at)));
+                let number = self.numbers.get(&id).copied();
                 number.and_then(|number| {
-                    let call = state.wait_until(number, at)?;
+                    let call = self.wait_until(number, at)?;
                     call.status = Status::Backoff;
                     call.waker.clone()
                 })
             }
             Then::Started(id) => {
-                let call = state.call_mut(&id);
+                let call = self.call_mut(&id);
                 let (woken, kind) = call.map_or((None, None), |call| {
                     call.status = Status::Started;
                     (call.waker.clone(), Some(call.kind))
                 });
                 if kind == Some(CallKind::Child) {
-                    state.begun.insert(id);
+                    self.begun.insert(id);
                 }
                 woken
             }
             // Whoever asked may have gone away.
             Then::Tell(asker) => {
-                let _ = asker.send(());
+                let _ = waker::ours(|| asker.send(()));
                 None
             }
-        };
-        let driver = state.driver.clone();
-        drop(state);
-        waker::ours(|| woken.into_iter().chain(driver).for_each(Waker::wake));
+        }
     }
 }
