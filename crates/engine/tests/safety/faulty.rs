@@ -22,7 +22,8 @@ pub enum Asked {
     Join,
     Heartbeat,
     Commit(Arc<Vec<Unit>>),
-    /// Leaving, claiming, declaring dead, sweeping, unblocking, defining.
+    Claim,
+    /// Leaving, claiming tasks, declaring dead, sweeping, unblocking, defining.
     Other,
     Read,
 }
@@ -227,7 +228,7 @@ impl Store for Faulty {
     }
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
-        self.call(Asked::Other, move |store| store.claim(request), |_| {})
+        self.call(Asked::Claim, move |store| store.claim(request), |_| {})
     }
 
     fn look(&self, request: Claim) -> Answer<'_, Looked> {

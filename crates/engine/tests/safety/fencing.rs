@@ -154,19 +154,23 @@ async fn a_node_that_is_cut_off_stops_what_it_runs_before_another_may_take_over(
 async fn a_fenced_node_commits_nothing_and_starts_afresh_without_fencing_its_successor(room: Room) {
     let stage = Stage::default();
     let falls = CancellationToken::new();
-    // It hears of its death by its late commit, and not by anything else that it asks before.
     let store = Arc::new(Faulty::new(room.store().await).deaf());
-    let (late, joins) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
-    let (held, counted) = (late.clone(), Arc::clone(&joins));
-    store.on_call(move |asked| {
-        counted.fetch_add(usize::from(matches!(asked, Asked::Join)), Ordering::SeqCst);
-        if asked.commits(is_end) { Fault::HeldUntil(held.clone()) } else { Fault::None }
+    let (late, fenced, joins) = (CancellationToken::new(), CancellationToken::new(), Arc::default());
+    let (held, heard, counted) = (late.clone(), fenced.clone(), Arc::<AtomicUsize>::clone(&joins));
+    // It hears of its death by its late commit, and not by a claim that was slow.
+    store.on_call(move |asked| match asked {
+        Asked::Join => {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Fault::None
+        }
+        asked if asked.commits(is_end) => Fault::HeldUntil(held.clone()),
+        Asked::Claim => Fault::HeldUntil(heard.clone()),
+        _ => Fault::None,
     });
-    let fenced = Arc::new(AtomicBool::new(false));
-    let noted = Arc::clone(&fenced);
+    let noted = fenced.clone();
     store.on_commit(move |_, units, fate| {
-        if units.iter().any(|unit| is_end(&unit.act)) {
-            noted.store(matches!(fate, Err(StoreError::Fenced)), Ordering::SeqCst);
+        if units.iter().any(|unit| is_end(&unit.act)) && matches!(fate, Err(StoreError::Fenced)) {
+            noted.cancel();
         }
     });
     let never = Duration::from_secs(1_000);
@@ -186,7 +190,7 @@ async fn a_fenced_node_commits_nothing_and_starts_afresh_without_fencing_its_suc
     let successor =
         named(after.nodes().await.expect("nodes can be listed")).expect("the successor has the name");
     late.cancel();
-    eventually("the late commit is refused", PATIENCE, || fenced.load(Ordering::SeqCst));
+    tokio::time::timeout(PATIENCE, fenced.cancelled()).await.expect("the late commit is refused");
     assert_eq!(after.run(&stage.workflow(), run.id()).await.expect("the run completes"), 1);
     eventually("the fenced node joins anew", PATIENCE, || joins.load(Ordering::SeqCst) >= 2);
     eventually_async("both are nodes", PATIENCE, || async {
