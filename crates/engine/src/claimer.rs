@@ -4,11 +4,11 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep_until};
 use windlass_core::{ClaimId, NodeId};
-use windlass_store::{Claim, Claimed, DefinitionId, Looked, RunImage, StoreError};
+use windlass_store::{Claim, Claimed, DefinitionId, Looked, StoreError};
 
 use crate::{
     Error,
-    boxed::boxed,
+    crew::Crew,
     metric,
     node::{Node, Registered},
     take_up::take_up,
@@ -18,8 +18,6 @@ use crate::{
 const BYTES: usize = 16 << 20;
 /// How many runs one claim takes at most: a backlog is shared, and other writers get their turn.
 const PORTION: usize = 1000;
-/// How many claimed runs one thread takes up one after the other.
-const TOGETHER: usize = 64;
 
 /// Claims ready runs for this node, never more than it has room for.
 ///
@@ -165,19 +163,8 @@ impl Claimer {
         node.occupy(runs.len());
         metric::runs_claimed(runs.len());
         let taken = runs.len();
-        let mut runs = runs.into_iter();
-        loop {
-            let together: Vec<RunImage> = runs.by_ref().take(TOGETHER).collect();
-            if together.is_empty() {
-                break;
-            }
-            let node = Arc::clone(node);
-            node.user.clone().spawn(boxed(async move {
-                for image in together {
-                    take_up(Arc::clone(&node), id, claim, image).await;
-                }
-            }));
-        }
+        let taker = Arc::clone(node);
+        Crew::share(&node.user, runs.into_iter(), move |image| take_up(&taker, id, claim, image));
         Ok(match (more, taken) {
             (true, 1..) => None,
             (true, 0) => Some(Drained::Passed),

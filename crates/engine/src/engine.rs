@@ -299,7 +299,8 @@ impl EngineBuilder {
         self.set(|options| options.slots = slots)
     }
 
-    /// How many runs this node holds at once. Default: 1,000. Parked runs do not count.
+    /// How many runs this node holds at once. Default: 1,000. Parked runs do not count, and up to half as many
+    /// may be there beside them whose end is being written.
     pub fn max_runs(self, runs: usize) -> Self {
         self.set(|options| options.max_runs = runs)
     }

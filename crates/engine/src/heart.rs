@@ -207,7 +207,7 @@ impl Heart {
         // Whether there is room or not, it is here.
         node.occupy(1);
         let adopter = Arc::clone(node);
-        node.user.spawn(boxed(take_up(adopter, id, claim, image)));
+        node.user.spawn(async move { take_up(&adopter, id, claim, image) });
         Ok(())
     }
 

@@ -61,6 +61,7 @@ mod client;
 mod clock;
 mod codec;
 mod committer;
+mod crew;
 mod cx;
 #[cfg(all(doctest, feature = "sqlite", feature = "macros"))]
 mod doc_tests;

@@ -74,6 +74,8 @@ pub(crate) struct Node {
     held: Gauge,
     /// Runs that are held or about to be.
     reserved: AtomicUsize,
+    /// Those of them that have ended, and whose end is being written.
+    ending: AtomicUsize,
     /// Whether something came for a run that was not held yet.
     missed: AtomicBool,
     /// Whether the claimer waits for room.
@@ -126,6 +128,7 @@ impl Node {
             runs: Mutex::default(),
             held: metric::runs_held(),
             reserved: AtomicUsize::new(0),
+            ending: AtomicUsize::new(0),
             missed: AtomicBool::new(false),
             crowded: AtomicBool::new(false),
             next_due: AtomicI64::new(i64::MIN),
@@ -161,11 +164,25 @@ impl Node {
 
     /// Gives back room that was not used.
     pub(crate) fn unreserve(&self, runs: usize) {
-        let left = self.reserved.fetch_sub(runs, Ordering::AcqRel) - runs;
-        // A claimer that found no room is called when there is a quarter of it, so that a backlog is taken in
-        // portions rather than one by one.
-        let portion = (self.options.max_runs / 4).max(1);
-        let roomy = self.options.max_runs.saturating_sub(left) >= portion;
+        self.reserved.fetch_sub(runs, Ordering::AcqRel);
+        self.call_claimer();
+    }
+
+    /// Notes that a run has ended, and is held only until its end is written.
+    pub(crate) fn ends(&self) {
+        self.ending.fetch_add(1, Ordering::AcqRel);
+        self.call_claimer();
+    }
+
+    /// Notes that a run's end is written, or not to be.
+    pub(crate) fn ended(&self) {
+        self.ending.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// A claimer that found no room is called when there is a quarter of it, so that a backlog is taken in portions
+    /// rather than one by one.
+    fn call_claimer(&self) {
+        let roomy = self.room() >= (self.options.max_runs / 4).max(1);
         if roomy && self.crowded.load(Ordering::Acquire) && self.crowded.swap(false, Ordering::AcqRel) {
             self.claim.notify_one();
         }
@@ -197,8 +214,12 @@ impl Node {
         self.room() == 0
     }
 
+    /// A run whose end is being written executes nothing any more, so the next may come while that is done: else half of
+    /// the room would wait for commits. It still takes memory, so not more of them count than half of the room.
     fn room(&self) -> usize {
-        self.options.max_runs.saturating_sub(self.reserved.load(Ordering::Acquire))
+        let most = self.options.max_runs;
+        let ending = self.ending.load(Ordering::Acquire).min(most / 2);
+        (most + ending).saturating_sub(self.reserved.load(Ordering::Acquire))
     }
 
     pub(crate) fn held(&self) -> usize {
@@ -361,5 +382,33 @@ impl Node {
     /// The node that this process is right now.
     pub(crate) fn id(&self) -> Option<NodeId> {
         self.hub.identity.node()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_store::Memory;
+
+    use super::*;
+    use crate::Engine;
+
+    #[tokio::test]
+    async fn runs_whose_end_is_being_written_make_room_up_to_a_bound() {
+        let store = Arc::new(Memory::new(|| Time(1_000_000)));
+        let engine = Engine::over(store).max_runs(4).launch().await.expect("it launches");
+        let client = engine.client();
+        let node = client.node().expect("an engine has one");
+        (0..4).for_each(|_| assert!(node.reserve()));
+        assert_eq!(node.room_for_claim(), 0);
+        node.ends();
+        assert_eq!(node.room_for_claim(), 1);
+        (0..3).for_each(|_| node.ends());
+        assert_eq!(node.room_for_claim(), 2, "commits that never come must not fill the memory");
+        assert!(!node.reserve(), "a start that finds no room leaves its run to whoever has some");
+        node.occupy(2);
+        assert_eq!(node.room_for_claim(), 0);
+        (0..4).for_each(|_| node.ended());
+        node.unreserve(4);
+        assert_eq!(node.room_for_claim(), 2);
     }
 }

@@ -17,7 +17,7 @@ use std::{
 };
 
 pub(crate) use away::Recall;
-pub(crate) use cell::{RunCell, Subject};
+pub(crate) use cell::{RunCell, SPELL, Subject};
 pub(crate) use mail::{Described, Mail, Recorded};
 use tokio::{
     sync::OwnedSemaphorePermit,

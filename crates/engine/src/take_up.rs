@@ -6,11 +6,13 @@ use windlass_core::{
     ClaimId, Definition, Detail, LaneId, NodeId, Plan, Run, RunId, RunState, Seed, Step, StepKind, Verdict,
 };
 use windlass_store::{
-    Act, End, NewEnd, NewSpread, OUTCOME, RunImage, RunRow, SpreadKey, SpreadRow, StepRow, Unit, Wait,
+    Act, DefinitionId, End, NewEnd, NewSpread, OUTCOME, RunImage, RunRow, SpreadKey, SpreadRow, StepRow,
+    Unit, Wait,
 };
 
 use crate::{
     Error, Slot,
+    boxed::boxed,
     committer::{Fate, Reply},
     hub::Hub,
     node::{Node, Registered},
@@ -20,27 +22,38 @@ use crate::{
     run_loop::{Mail, RunCell, RunLoop, Subject},
 };
 
-/// Continues a claimed run, or blocks it with a reason that a person can act on.
-pub(crate) async fn take_up(node: Arc<Node>, holder: NodeId, claim: ClaimId, image: RunImage) {
-    let run = image.run.id;
-    let registered = node.registry.get(&image.run.workflow).cloned();
-    let Some(registered) = registered else {
+/// Continues a claimed run, or blocks it with a reason that a person can act on. Called on threads of the user's
+/// runtime: the run's code may begin here.
+pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: RunImage) {
+    let Some(registered) = node.registry.get(&image.run.workflow) else {
         // The claim named the workflows of this node.
-        tracing::error!(%run, workflow = %image.run.workflow, "a run was claimed whose workflow is not registered");
-        return block(&node, holder, claim, &image, None, "its workflow is not registered".to_owned());
+        tracing::error!(run = %image.run.id, workflow = %image.run.workflow, "a run was claimed whose workflow is not registered");
+        return block(node, holder, claim, &image, None, "its workflow is not registered".to_owned());
     };
-    match prepare(&node, holder, claim, &image, &registered).await {
-        Ok((subject, run)) => {
-            let cell = RunCell::hold(node, subject, run);
-            renew(&cell, &image.published);
-            // On its own: its code may keep the thread, and others are to be taken up here.
-            cell.tell(Mail::Begin(image.inbox));
+    let Some(recorded) = other_version(&image, registered) else {
+        return go_on(node, holder, claim, image, registered);
+    };
+    let (node, registered) = (Arc::clone(node), Arc::clone(registered));
+    node.user.clone().spawn(boxed(async move {
+        match check_version(&node.hub, &image, &registered, recorded).await {
+            Ok(()) => go_on(&node, holder, claim, image, &registered),
+            Err(why) => block(&node, holder, claim, &image, Some(&registered), why),
         }
-        Err(why) => block(&node, holder, claim, &image, Some(&registered), why),
+    }));
+}
+
+fn go_on(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: RunImage, registered: &Arc<Registered>) {
+    match prepare(node, holder, claim, &image, registered) {
+        Ok((subject, run)) => {
+            let cell = RunCell::hold(Arc::clone(node), subject, run);
+            renew(&cell, &image.published);
+            cell.deliver(Mail::Begin(image.inbox));
+        }
+        Err(why) => block(node, holder, claim, &image, Some(registered), why),
     }
 }
 
-async fn prepare(
+fn prepare(
     node: &Arc<Node>,
     holder: NodeId,
     claim: ClaimId,
@@ -48,7 +61,6 @@ async fn prepare(
     registered: &Arc<Registered>,
 ) -> Result<(Subject, RunLoop), String> {
     let hub = &node.hub;
-    check_version(hub, image, registered).await?;
     let (seed, outputs) = seed(node, image, registered).map_err(|error| error.to_string())?;
     let run = Run::new(seed).map_err(|divergence| divergence.to_string())?;
     let input = hub.read("the run's input", image.run.input.clone()).map_err(|error| error.to_string())?;
@@ -73,14 +85,18 @@ async fn prepare(
     Ok((subject, RunLoop::new(run, outputs, saved).with_calls(calls)))
 }
 
+/// The version that a run's records were made under, if it is another than this one.
+fn other_version(image: &RunImage, registered: &Registered) -> Option<DefinitionId> {
+    image.standing.definition.filter(|id| *id != registered.definition && !image.steps.is_empty())
+}
+
 /// A run goes on under changed code if every recorded task is still there with the same dependencies.
-async fn check_version(hub: &Hub, image: &RunImage, registered: &Registered) -> Result<(), String> {
-    let Some(recorded) = image.standing.definition.filter(|id| *id != registered.definition) else {
-        return Ok(());
-    };
-    if image.steps.is_empty() {
-        return Ok(());
-    }
+async fn check_version(
+    hub: &Hub,
+    image: &RunImage,
+    registered: &Registered,
+    recorded: DefinitionId,
+) -> Result<(), String> {
     let row = hub.store.definition(recorded).await.map_err(|error| error.to_string())?;
     let row = row.ok_or("the definition that it was recorded under is missing")?;
     let body = hub.read("a definition", row.body).map_err(|error| error.to_string())?;

@@ -33,7 +33,11 @@ use crate::{
 const TOGETHER: usize = 64;
 /// How often an idle writer looks for the commits of others while others are there.
 const WATCHFUL: Duration = Duration::from_millis(3);
-/// The same while nobody else is there.
+/// The same just after somebody has committed: an answer often follows, and somebody may wait for it.
+const KEEN: Duration = Duration::from_micros(500);
+/// For how long it does so.
+const AFTER_NEWS: Duration = Duration::from_millis(50);
+/// How often it looks while nobody else is there.
 const ALONE: Duration = Duration::from_millis(250);
 
 /// Moves nothing, and answers how many pages there are in the log.
@@ -80,6 +84,8 @@ pub(crate) struct Desk {
     pub(crate) starts: Starts,
     pub(crate) commits: u64,
     pub(crate) seen_version: i64,
+    /// When this handle or another was last seen to commit.
+    pub(crate) news: Instant,
     /// How long a transaction took lately.
     pub(crate) pace: Duration,
     /// Set when the thread that writes is gone: whoever finds that is to find the whole store closed.
@@ -258,6 +264,7 @@ impl Desk {
         });
         // That it was slow counts even if it failed; that it failed quickly does not.
         self.pace = if done.is_ok() { pace } else { pace.max(self.pace) };
+        self.news = Instant::now();
         done
     }
 
@@ -326,7 +333,7 @@ impl Desk {
 
     fn pause(&self) -> Option<Duration> {
         self.locks.as_ref()?;
-        Some(if self.peers.load(Ordering::Relaxed) { WATCHFUL } else { ALONE })
+        Some(pause(self.peers.load(Ordering::Relaxed), self.news.elapsed()))
     }
 
     fn look_around(&mut self) {
@@ -343,6 +350,7 @@ impl Desk {
         let version = self.book.conn.prepare_cached(VERSION)?.query_row([], |row| row.get(0))?;
         if version != self.seen_version {
             self.seen_version = version;
+            self.news = Instant::now();
             self.peers.store(true, Ordering::Relaxed);
             self.hint();
         }
@@ -362,5 +370,26 @@ impl Desk {
 
     fn unavailable(&self, what: &str, error: &io::Error) -> StoreError {
         StoreError::Unavailable(format!("{}: {what}: {error}", self.file))
+    }
+}
+
+/// How long an idle writer waits before it looks for the commits of others.
+fn pause(has_peers: bool, quiet_for: Duration) -> Duration {
+    match has_peers {
+        false => ALONE,
+        true if quiet_for < AFTER_NEWS => KEEN,
+        true => WATCHFUL,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_looks_often_just_after_news_and_seldom_when_nothing_happens() {
+        assert_eq!(pause(true, Duration::ZERO), KEEN);
+        assert_eq!(pause(true, AFTER_NEWS), WATCHFUL);
+        assert_eq!(pause(false, Duration::ZERO), ALONE);
     }
 }

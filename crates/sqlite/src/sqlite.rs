@@ -146,6 +146,7 @@ impl Sqlite {
             starts: Starts::Together,
             commits: 0,
             seen_version: 0,
+            news: std::time::Instant::now(),
             log,
             pace: std::time::Duration::ZERO,
             is_abandoned: false,

@@ -1,35 +1,17 @@
 //! Handing on what became of a batch.
 
-use std::{
-    iter::Zip,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    vec::IntoIter,
-};
+use std::{iter::Zip, vec::IntoIter};
 
-use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use windlass_store::{Refusal, Unit, Written};
 
 use super::{FEW, Lost, Thread, queue::Replier};
-use crate::node::make_way;
+use crate::crew::Crew;
 
-/// The answers to a batch, on their way to those who wait for them.
-///
-/// What follows from an answer is done on the user's threads, and may run user code. So the answers are taken one
-/// by one, by as many threads as there are: code that takes long, or for ever, keeps one thread and no answer but
-/// its own.
+/// The answers to a batch, on their way to those who wait for them. What follows from an answer is done on the user's
+/// threads.
 pub(super) struct Answers {
-    left: Mutex<Left>,
-    /// Whether a task that takes answers is on its way.
-    called: AtomicBool,
-    user: Handle,
-}
-
-struct Left {
-    answers: Zip<IntoIter<Replier>, IntoIter<Result<Written, Refusal>>>,
+    left: Zip<IntoIter<Replier>, IntoIter<Result<Written, Refusal>>>,
     /// What was written goes along, to be freed where it was made: freeing it all on one thread would have the
     /// others wait for their own memory.
     units: IntoIter<Unit>,
@@ -50,34 +32,25 @@ impl Answers {
             }
             return;
         };
-        let left = Left { answers: repliers.into_iter().zip(answers), units: units.into_iter() };
-        let (left, called) = (Mutex::new(left), AtomicBool::new(false));
-        Arc::new(Self { left, called, user: user.clone() }).call_taker();
-    }
-
-    /// Sees to it that a taker is on its way. It begins when a thread is free: so there are as many as can be used.
-    fn call_taker(self: &Arc<Self>) {
-        // Mostly one is, and a look costs the other threads nothing.
-        if !self.called.load(Ordering::Acquire) && !self.called.swap(true, Ordering::AcqRel) {
-            let taker = Arc::clone(self);
-            self.user.spawn(async move { taker.take_all() });
-            make_way(&self.user);
-        }
-    }
-
-    fn take_all(self: Arc<Self>) {
-        self.called.store(false, Ordering::Release);
-        loop {
-            let mut left = self.left.lock();
-            let Some((replier, answer)) = left.answers.next() else { return };
-            let (unit, is_last) = (left.units.next(), left.answers.len() == 0);
-            drop(left);
-            if !is_last {
-                // Before this thread is lost in what follows, another is on its way.
-                self.call_taker();
-            }
+        let answers = Self { left: repliers.into_iter().zip(answers), units: units.into_iter() };
+        Crew::share(user, answers, |(replier, answer, unit)| {
             replier.reply.answer(answer.map_err(Lost::Refused), Thread::Users);
             drop(unit);
-        }
+        });
     }
 }
+
+impl Iterator for Answers {
+    type Item = (Replier, Result<Written, Refusal>, Option<Unit>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (replier, answer) = self.left.next()?;
+        Some((replier, answer, self.units.next()))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.left.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Answers {}

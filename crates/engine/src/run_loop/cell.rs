@@ -63,8 +63,8 @@ pub(crate) struct RunCell {
     run: Mutex<Option<RunLoop>>,
 }
 
-/// How long a thread stays with one run before others on it have their turn.
-const SPELL: Duration = Duration::from_millis(1);
+/// How long a thread stays with one run, or one kind of work, before others on it have their turn.
+pub(crate) const SPELL: Duration = Duration::from_millis(1);
 
 #[derive(Default)]
 struct Post {

@@ -34,7 +34,9 @@ impl RunLoop {
         let end = NewEnd { state, output: output.clone(), failure: failure.clone() };
         let act = Act::End { claim: cell.subject.claim, steps, end };
         let leaving = Arc::clone(cell);
+        cell.node.ends();
         let reply = move |fate, _| {
+            leaving.node.ended();
             // First the room, then the word: whoever waits for this end may start the next run at once.
             leaving.release();
             let (node, run) = (&leaving.node, leaving.subject.run);

@@ -119,7 +119,7 @@ impl Seat {
             match (image, owner) {
                 (Some(image), Some(owner)) if node.id() == Some(owner) => {
                     self.taken = true;
-                    take_up(node, owner, self.claim, image).await;
+                    take_up(&node, owner, self.claim, image);
                 }
                 // Anyone may claim it, this node too.
                 _ => node.claim.notify_one(),
