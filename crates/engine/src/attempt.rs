@@ -3,9 +3,9 @@
 mod host;
 mod limits;
 #[cfg(feature = "postgres")]
-mod postgres;
+pub(crate) mod postgres;
 #[cfg(feature = "sqlite")]
-mod sqlite;
+pub(crate) mod sqlite;
 
 use std::{
     any::Any,

@@ -90,6 +90,8 @@ mod run_loop;
 mod runs;
 mod settings;
 mod slots;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 mod start;
 mod status;
 mod stores;
@@ -164,8 +166,6 @@ pub use windlass_core::{
 pub use windlass_macros::flow;
 #[cfg(feature = "macros")]
 pub use windlass_macros::{compose, task, test, workflow};
-#[cfg(feature = "sqlite")]
-pub use windlass_sqlite as sqlite;
 pub use windlass_store as store;
 
 /// Waits for several calls of a durable function, and goes on with the first that ends.

@@ -41,6 +41,7 @@ use tokio_postgres::GenericClient;
 use windlass_core::RunId;
 pub use windlass_postgres::*;
 
+pub use crate::flow::transaction::postgres::FlowExt;
 use crate::{Error, Slot, Workflow, start::Settings};
 
 /// The schema whose functions are called unless another is named.

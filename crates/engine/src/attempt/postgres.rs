@@ -9,11 +9,11 @@ use windlass_postgres::{Isolation, Postgres, Transaction};
 use windlass_store::{Along, Fate, Refusal, StoreError};
 
 use super::{Guarded, Held, Job, within};
-use crate::{Call, Done, OnPostgres, committer::Lost};
+use crate::{Call, Cx, Done, OnPostgres, committer::Lost, node::Node};
 
 /// How many times a transaction is done again at once because of another one, or of a lost connection, before it is a
 /// failed attempt.
-const AGAIN: u32 = 5;
+pub(crate) const AGAIN: u32 = 5;
 
 /// How long to wait before the server is asked again, at first and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
@@ -69,7 +69,7 @@ impl Job {
         body: &OnPostgres,
         call: &Call,
     ) -> Result<Executed, Failure> {
-        let transaction = Arc::new(self.begin_transaction(isolation).await?);
+        let transaction = Arc::new(begin(self.host.node(), &self.cx, isolation).await?);
         let outcome = match Guarded::new(|| body(call.clone(), Arc::clone(&transaction))) {
             Ok(running) => running.await,
             Err(failure) => Err(failure),
@@ -82,28 +82,6 @@ impl Job {
             Err(failure) if transaction.may_go_well_again() => Ok(Executed::Again(failure)),
             Err(failure) => Err(transaction.hung().map_or(failure, Failure::new)),
         }
-    }
-
-    /// Begins a transaction, however long the server is out of reach.
-    async fn begin_transaction(&self, isolation: Isolation) -> Result<Transaction, Failure> {
-        let postgres = self.postgres()?;
-        let (mut pause, most) = PAUSES;
-        loop {
-            match postgres.begin(isolation).await {
-                Ok(transaction) => return Ok(transaction),
-                Err(error) if error.is_temporary() => {
-                    tracing::warn!(step = %self.cx.step(), %error, "no transaction can begin; trying again");
-                    sleep(pause).await;
-                    pause = (pause * 2).min(most);
-                }
-                Err(error) => return Err(Failure::new(error.to_string())),
-            }
-        }
-    }
-
-    fn postgres(&self) -> Result<&Postgres, Failure> {
-        let store = self.host.node().hub.store.itself().and_then(|store| store.downcast_ref());
-        store.ok_or_else(|| Failure::permanent("the engine's store is not on PostgreSQL"))
     }
 
     /// Commits what the body wrote together with its record, and says so. Gives the attempt back, with the reason, when
@@ -124,7 +102,7 @@ impl Job {
             }
         };
         self.committing = true;
-        let fate = self.settle(transaction, along).await;
+        let fate = settle(self.host.node(), transaction, along).await;
         self.committing = false;
         let uncommitted = |why| Failure::new(format!("its transaction could not be committed: {why}"));
         if let Ok(Fate::Again(why)) = fate {
@@ -142,29 +120,51 @@ impl Job {
         }
         None
     }
+}
 
-    /// Commits. When the answer is lost, finds out what became of it, for as long as this node has its lease.
-    async fn settle(&self, transaction: Transaction, along: Along) -> Result<Fate, StoreError> {
-        let (node, holder) = (self.host.node(), along.node);
-        let mut fate = transaction.settle(along.clone()).await;
-        let (mut pause, most) = PAUSES;
-        loop {
-            let why = match fate {
-                Ok(Fate::Unknown(why)) => why,
-                Err(error) if error.is_temporary() => error.to_string(),
-                known => return known,
-            };
-            tracing::warn!(run = %along.run, step = %along.step.name, why, "finding out whether a commit arrived");
-            tokio::select! {
-                () = sleep(pause) => {}
-                () = node.hub.identity.lost(Some(holder)) => return Err(StoreError::Fenced),
-                () = node.hub.closed.cancelled() => return Err(StoreError::Closed),
+/// Begins a transaction, however long the server is out of reach.
+pub(crate) async fn begin(node: &Node, cx: &Cx, isolation: Isolation) -> Result<Transaction, Failure> {
+    let postgres =
+        postgres(node).ok_or_else(|| Failure::permanent("the engine's store is not on PostgreSQL"))?;
+    let (mut pause, most) = PAUSES;
+    loop {
+        match postgres.begin(isolation).await {
+            Ok(transaction) => return Ok(transaction),
+            Err(error) if error.is_temporary() => {
+                tracing::warn!(step = %cx.step(), %error, "no transaction can begin; trying again");
+                sleep(pause).await;
+                pause = (pause * 2).min(most);
             }
-            pause = (pause * 2).min(most);
-            fate = match self.postgres() {
-                Ok(postgres) => postgres.fate(along.clone()).await,
-                Err(failure) => Err(StoreError::Broken(failure.to_string())),
-            };
+            Err(error) => return Err(Failure::new(error.to_string())),
         }
+    }
+}
+
+fn postgres(node: &Node) -> Option<&Postgres> {
+    node.hub.store.itself().and_then(|store| store.downcast_ref())
+}
+
+/// Commits. When the answer is lost, finds out what became of it, for as long as this node has its lease.
+pub(crate) async fn settle(node: &Node, transaction: Transaction, along: Along) -> Result<Fate, StoreError> {
+    let holder = along.node;
+    let mut fate = transaction.settle(along.clone()).await;
+    let (mut pause, most) = PAUSES;
+    loop {
+        let why = match fate {
+            Ok(Fate::Unknown(why)) => why,
+            Err(error) if error.is_temporary() => error.to_string(),
+            known => return known,
+        };
+        tracing::warn!(run = %along.run, step = %along.step.name, why, "finding out whether a commit arrived");
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = node.hub.identity.lost(Some(holder)) => return Err(StoreError::Fenced),
+            () = node.hub.closed.cancelled() => return Err(StoreError::Closed),
+        }
+        pause = (pause * 2).min(most);
+        fate = match postgres(node) {
+            Some(postgres) => postgres.fate(along.clone()).await,
+            None => Err(StoreError::Broken("the engine's store is not on PostgreSQL".to_owned())),
+        };
     }
 }

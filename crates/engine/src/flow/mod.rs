@@ -7,6 +7,8 @@ mod map;
 mod scene;
 mod send;
 mod step;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) mod transaction;
 mod undo;
 mod wait;
 mod waker;

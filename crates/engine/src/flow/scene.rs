@@ -1,5 +1,7 @@
 //! One durable function in memory: what it called, and what became of that.
 
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod alone;
 mod calls;
 mod records;
 mod round;
@@ -13,11 +15,12 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::Notify;
 use windlass_core::{CallKind, Detail, Failure, Journal, Kept, LaneId, StepKind, Time, Verdict};
-use windlass_store::StepRow;
+use windlass_store::{StepRow, Unit};
 
 use super::{INHERITED, child::Child, undo::Undo, waker};
-use crate::{Cx, Error, Slot, attempt::Host, run_loop::RunCell, take_up};
+use crate::{Cx, Error, Slot, attempt::Host, committer::Reply, run_loop::RunCell, take_up};
 
 /// The call whose record says what a round of the function begins with.
 const CONTINUE: &str = "/continue";
@@ -31,9 +34,21 @@ pub(crate) struct Scene {
     prefix: Arc<str>,
     /// When this generation might first run.
     opened_at: Time,
-    /// How many records were handed in. Held while one is, so that they are numbered in the order in which they are written.
-    handed_in: Mutex<u64>,
+    /// Held while a record is handed in, so that they are numbered in the order in which they are written.
+    line: Mutex<Line>,
+    /// Called when a record is taken in, and when whoever was alone is done.
+    moved: Notify,
     state: Mutex<State>,
+}
+
+/// Records on their way to the committer.
+#[derive(Default)]
+struct Line {
+    /// How many were handed in.
+    handed_in: u64,
+    /// Whether somebody writes a record in a transaction of its own: what comes meanwhile waits.
+    is_held: bool,
+    behind: Vec<(Unit, Reply)>,
 }
 
 pub(super) struct State {
@@ -147,6 +162,9 @@ pub(super) enum Then {
     Backoff(Arc<str>, u32, Time),
     /// An attempt may start.
     Started(Arc<str>),
+    /// Nothing: it was not written.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    Nothing,
     /// Somebody waits for it.
     Tell(tokio::sync::oneshot::Sender<()>),
 }
@@ -291,7 +309,8 @@ impl Scene {
             attempt,
             prefix,
             opened_at,
-            handed_in: Mutex::default(),
+            line: Mutex::default(),
+            moved: Notify::new(),
             state: Mutex::new(state),
         })
     }

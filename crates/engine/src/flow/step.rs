@@ -37,6 +37,8 @@ pub struct Step<'f, T> {
     work: Work<'f>,
     retry: Retry,
     limits: Limits,
+    /// Whether its attempts see to the limits themselves.
+    minds_limits: bool,
     running: Option<Running<'f>>,
     /// Keeps the value of an error, where somebody wants it back.
     keep_error: Option<fn(&dyn Any) -> Option<Value>>,
@@ -46,7 +48,7 @@ pub struct Step<'f, T> {
 /// Makes an attempt.
 type Work<'f> = Box<dyn FnMut(Cx) -> Attempt<'f> + Send + 'f>;
 /// An attempt on its way to its result as JSON.
-type Attempt<'f> = Pin<Box<dyn Future<Output = Result<Bytes, Raised>> + Send + 'f>>;
+pub(super) type Attempt<'f> = Pin<Box<dyn Future<Output = Result<Bytes, Raised>> + Send + 'f>>;
 
 /// An error of a step, with its type for whoever knows it.
 #[doc(hidden)]
@@ -56,7 +58,7 @@ pub struct Raised {
 }
 
 impl Raised {
-    fn new<E: TaskError + Send + 'static>(error: E) -> Self {
+    pub(super) fn new<E: TaskError + Send + 'static>(error: E) -> Self {
         let failure = |error: Box<dyn Any + Send>| match error.downcast::<E>() {
             Ok(error) => error.into_failure(),
             Err(_) => Failure::new("an error of another type"),
@@ -137,7 +139,7 @@ where
     }
 }
 
-fn encode<T, E>(result: Result<T, E>) -> Result<Bytes, Raised>
+pub(super) fn encode<T, E>(result: Result<T, E>) -> Result<Bytes, Raised>
 where
     T: Serialize + Send + Sync + 'static,
     E: TaskError + Send + 'static,
@@ -168,6 +170,21 @@ impl<'f, T> Step<'f, T> {
         Self::of(scene, name, Box::new(work))
     }
 
+    /// A step whose attempts record their result themselves.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    pub(super) fn in_transaction(
+        scene: &'f Arc<Scene>,
+        name: &str,
+        attempt: impl Fn(u64, Cx) -> Attempt<'f> + Send + 'f,
+    ) -> Self {
+        let mut step = Self::of(scene, name, Box::new(|_| Box::pin(std::future::pending())));
+        if let Ok(call) = step.call {
+            step.work = Box::new(move |cx| attempt(call, cx));
+        }
+        step.minds_limits = true;
+        step
+    }
+
     fn of(scene: &'f Arc<Scene>, name: &str, work: Work<'f>) -> Self {
         Self {
             call: scene.call(name, CallKind::Step, None),
@@ -175,6 +192,7 @@ impl<'f, T> Step<'f, T> {
             work,
             retry: Retry::default(),
             limits: Limits::default(),
+            minds_limits: false,
             running: None,
             keep_error: None,
             value: PhantomData,
@@ -249,7 +267,7 @@ impl<'f, T> Step<'f, T> {
         };
         let attempt: Attempt<'f> = match body {
             Err(failure) => Box::pin(async { Err(failure.into()) }),
-            Ok(body) if self.limits.is_none() => body,
+            Ok(body) if self.limits.is_none() || self.minds_limits => body,
             Ok(body) => {
                 let (node, cx) = (Arc::clone(node), cx.clone());
                 let body = Box::pin(async { Ok(body.await) });

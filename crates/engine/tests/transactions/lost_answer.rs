@@ -32,7 +32,7 @@ mod pay {
     }
 }
 
-async fn behind_a_proxy() -> (Database, Proxy) {
+pub async fn behind_a_proxy() -> (Database, Proxy) {
     let (sender, receiver) = std::sync::mpsc::channel();
     let mut database = Database::through(|server| {
         sender.send(server.clone()).unwrap();

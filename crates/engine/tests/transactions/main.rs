@@ -4,6 +4,7 @@
 mod conflict;
 #[cfg(feature = "postgres")]
 mod database;
+mod functions;
 #[cfg(feature = "postgres")]
 mod leaves_nothing;
 #[cfg(feature = "postgres")]

@@ -11,7 +11,7 @@ use serde::Serialize;
 use windlass_core::{CallKind, Detail, Failure, Retry, StepKind, Time, format_duration};
 use windlass_store::{Act, InboxRow, StepRow, Unit};
 
-use super::{super::waker, Outcome, Scene, State, Status, Then};
+use super::{super::waker, Line, Outcome, Scene, State, Status, Then};
 use crate::{
     committer::{Fate, Reply},
     run_loop::Mail,
@@ -57,18 +57,26 @@ impl Scene {
         then: Then,
     ) {
         let subject = &self.cell.subject;
-        let mut handed_in = self.handed_in.lock();
-        let place = *handed_in;
-        *handed_in += 1;
-        self.state.lock().in_flight += 1;
+        let mut line = self.line.lock();
+        let place = self.take_place(&mut line);
         let act = Act::Record { claim: subject.claim, steps: vec![row], consumed, forget };
         let scene = Arc::clone(self);
         let reply = move |fate: Fate, thread| match fate {
             Ok(_) => scene.recorded(place, then),
             Err(lost) => scene.cell.hand(Mail::Committed(0, Err(Box::new(lost))), thread),
         };
-        let unit = Unit { run: subject.run, act };
-        self.cell.node.hub.committer.submit(subject.holder, unit, Reply::Then(Box::new(reply)));
+        let (unit, reply) = (Unit { run: subject.run, act }, Reply::Then(Box::new(reply)));
+        if line.is_held {
+            line.behind.push((unit, reply));
+        } else {
+            self.cell.node.hub.committer.submit(subject.holder, unit, reply);
+        }
+    }
+
+    pub(super) fn take_place(&self, line: &mut Line) -> u64 {
+        self.state.lock().in_flight += 1;
+        line.handed_in += 1;
+        line.handed_in - 1
     }
 
     /// Records that a wait has ended: by itself, or with what came.
@@ -181,7 +189,7 @@ impl Scene {
     }
 
     /// A record is durable. What follows from it is done when all before it are.
-    fn recorded(&self, place: u64, then: Then) {
+    pub(super) fn recorded(&self, place: u64, then: Then) {
         let mut state = self.state.lock();
         state.early.insert(place, then);
         let mut woken = Vec::new();
@@ -194,6 +202,7 @@ impl Scene {
         }
         woken.extend(state.driver.clone());
         drop(state);
+        self.moved.notify_waiters();
         waker::ours(|| woken.into_iter().for_each(Waker::wake));
     }
 }
@@ -227,6 +236,8 @@ impl State {
                 }
                 woken
             }
+            #[cfg(any(feature = "postgres", feature = "sqlite"))]
+            Then::Nothing => None,
             // Whoever asked may have gone away.
             Then::Tell(asker) => {
                 let _ = waker::ours(|| asker.send(()));
