@@ -133,12 +133,16 @@ impl Claimer {
     fn request(&self, id: NodeId, claim: ClaimId, room: usize, free_own: bool) -> Claim {
         let Node { options, registry, .. } = &*self.node;
         let workflows = registry.iter().map(|(name, known)| (Arc::clone(name), known.definition));
+        let kept = registry
+            .iter()
+            .flat_map(|(name, known)| known.kept.iter().map(|kept| (Arc::clone(name), kept.definition)));
         Claim {
             node: id,
             claim,
             room,
             queues: options.queues.keys().map(|queue| (Arc::clone(queue), room)).collect(),
             workflows: workflows.collect(),
+            kept: kept.collect(),
             bytes: BYTES,
             free_own,
         }

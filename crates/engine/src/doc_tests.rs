@@ -18,6 +18,9 @@ struct Starting;
 #[doc = include_str!("../../../docs/flows.md")]
 struct Flows;
 
+#[doc = include_str!("../../../docs/deploying.md")]
+struct Deploying;
+
 #[doc = include_str!("../../../docs/queues.md")]
 struct Queues;
 

@@ -11,8 +11,7 @@ use std::{
 };
 
 use tokio::time::{Instant, timeout, timeout_at};
-use windlass_core::{Plan, TaskIx};
-use windlass_store::{DefinitionRow, Store};
+use windlass_store::{DefinitionId, DefinitionRow, Store};
 
 use crate::{
     AnyWorkflow, Client, Codec, Compressed, Error, Executor, ForeignWaits, Overdue, Resources,
@@ -23,11 +22,10 @@ use crate::{
     heart::Heart,
     hub::{Hub, PAYLOAD_LIMIT},
     identity::Identity,
-    metric::Meters,
     node::{Node, Registered, Saboteur},
     options::{DEFAULT_QUEUE, Options},
     outpost::Outpost,
-    routes::{self, Routes, Rule},
+    routes::{self, Rule},
     run_loop::Mail,
     settings,
     watcher::Watcher,
@@ -453,7 +451,7 @@ impl EngineBuilder {
             twice.map(|(name, times)| format!("workflow `{name}` is registered {times} times: keep one")),
         );
         for workflow in &self.workflows {
-            problems.extend(self.resources.missing(workflow).into_iter().map(|missing| missing.to_string()));
+            problems.extend(workflow.problems(&self.resources));
         }
         let definitions: Vec<_> = self.workflows.iter().map(|workflow| &**workflow.definition()).collect();
         problems.extend(routes::idle(&self.rules, &definitions).into_iter().map(|rule| {
@@ -475,19 +473,31 @@ async fn register(
 ) -> Result<HashMap<Arc<str>, Arc<Registered>>, Error> {
     let mut registry = HashMap::new();
     for workflow in workflows {
-        let definition = Arc::clone(workflow.definition());
-        let encode =
-            |why: String| Error::Encode { what: format!("the definition of `{}`", definition.name), why };
-        let json = definition.to_json().map_err(|error| encode(error.to_string()))?;
-        let body = codec.encode(json.into()).map_err(|error| encode(error.to_string()))?;
-        let (name, version) = (Arc::clone(&definition.name), Arc::clone(&definition.version));
-        let id = store.define(DefinitionRow { workflow: Arc::clone(&name), version, body }).await?;
-        let has_transaction = |at: TaskIx| workflow.code()[at.get()].run.transaction().is_some();
-        let (meters, routes) = (Meters::new(&definition), Routes::new(&definition, rules, has_transaction));
-        let plan = Arc::new(Plan::new(definition));
-        registry.insert(name, Arc::new(Registered { workflow, plan, definition: id, routes, meters }));
+        let name = Arc::clone(&workflow.definition().name);
+        let mut kept = Vec::new();
+        for old in workflow.kept() {
+            let id = define(store, codec, &old).await?;
+            kept.push(Arc::new(Registered::new(old, id, rules)));
+        }
+        let id = define(store, codec, &workflow).await?;
+        registry.insert(name, Arc::new(Registered { kept, ..Registered::new(workflow, id, rules) }));
     }
     Ok(registry)
+}
+
+/// The number of a version.
+async fn define(
+    store: &dyn Store,
+    codec: &Arc<dyn Codec>,
+    workflow: &AnyWorkflow,
+) -> Result<DefinitionId, Error> {
+    let definition = workflow.definition();
+    let encode =
+        |why: String| Error::Encode { what: format!("the definition of `{}`", definition.name), why };
+    let json = definition.to_json().map_err(|error| encode(error.to_string()))?;
+    let body = codec.encode(json.into()).map_err(|error| encode(error.to_string()))?;
+    let (workflow, version) = (Arc::clone(&definition.name), Arc::clone(&definition.version));
+    Ok(store.define(DefinitionRow { workflow, version, body }).await?)
 }
 
 impl std::fmt::Debug for EngineBuilder {

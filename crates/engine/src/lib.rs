@@ -56,6 +56,7 @@ mod backroom;
 mod boxed;
 mod busy;
 mod by_run;
+mod check;
 mod claimer;
 mod client;
 mod clock;
@@ -106,6 +107,7 @@ mod watcher;
 
 pub use authoring::*;
 pub use bytes;
+pub use check::{Check, CheckReport, CheckedRun, Forecast};
 pub use client::Client;
 pub use codec::{Codec, CodecError, Compressed};
 pub use cx::{Condition, Cx};

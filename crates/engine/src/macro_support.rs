@@ -24,5 +24,5 @@ pub use crate::{
         parts::{On, RetryParts, Shape, TaskParts, WorkflowParts, build},
         transaction::AsyncTransaction,
     },
-    flow::{FlowCode, FlowParts, flow},
+    flow::{FlowCode, FlowParts, flow, keep},
 };

@@ -16,7 +16,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
-use windlass_core::{ClaimId, Failure, NodeId, Plan, RunId, Time};
+use windlass_core::{ClaimId, Failure, NodeId, Plan, RunId, TaskIx, Time};
 use windlass_store::{DefinitionId, InboxRow};
 
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
     hub::Hub,
     metric::{self, Meters},
     options::Options,
-    routes::Routes,
+    routes::{Routes, Rule},
     run_loop::{Mail, RunCell},
     slots::Slots,
     watchdog::Watchdog,
@@ -40,6 +40,25 @@ pub(crate) struct Registered {
     pub(crate) definition: DefinitionId,
     pub(crate) routes: Routes,
     pub(crate) meters: Meters,
+    /// Older versions that this node has the code of, for the runs that began under them.
+    pub(crate) kept: Vec<Arc<Self>>,
+}
+
+impl Registered {
+    /// A workflow whose version has this number.
+    pub(crate) fn new(workflow: AnyWorkflow, definition: DefinitionId, rules: &[Rule]) -> Self {
+        let has_transaction = |at: TaskIx| workflow.code()[at.get()].run.transaction().is_some();
+        let what = Arc::clone(workflow.definition());
+        let (meters, routes) = (Meters::new(&what), Routes::new(&what, rules, has_transaction));
+        let (plan, kept) = (Arc::new(Plan::new(what)), Vec::new());
+        Self { workflow, plan, definition, routes, meters, kept }
+    }
+
+    /// The version that goes on with a run that is recorded under this one: the same if it was kept, else the newest.
+    pub(crate) fn serving(self: &Arc<Self>, recorded: Option<DefinitionId>) -> &Arc<Self> {
+        let same = self.kept.iter().find(|kept| Some(kept.definition) == recorded);
+        same.unwrap_or(self)
+    }
 }
 
 /// Decides, in tests, which attempts fail on purpose.

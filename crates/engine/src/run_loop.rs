@@ -2,6 +2,7 @@
 
 mod away;
 mod cell;
+mod dry;
 mod execute;
 mod keep;
 mod leave;

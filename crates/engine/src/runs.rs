@@ -3,9 +3,9 @@
 use std::{future::Future, sync::Arc};
 
 use windlass_core::{RunId, RunState, Time};
-use windlass_store::{Page, Query, RunSummary};
+use windlass_store::{Page, Place, Query, RunSummary};
 
-use crate::{Cancelled, Client, Error, Run};
+use crate::{Cancelled, Client, Error, Run, status};
 
 /// How many runs a bulk action takes at a time.
 const PORTION: usize = 200;
@@ -127,7 +127,42 @@ impl Runs {
     ///
     /// When the store cannot be asked.
     pub async fn page(&self) -> Result<Page, Error> {
-        Ok(self.client.hub().store.find(self.query.clone()).await?)
+        let (store, states) = (&self.client.hub().store, &self.query.states);
+        let mut query = self.query.clone();
+        let hidden = [RunState::Running, RunState::Suspended];
+        if !states.contains(&RunState::Undoing) || hidden.iter().all(|state| states.contains(state)) {
+            return Ok(store.find(query).await?);
+        }
+        // To the store, a run that is being undone is held by a node or on its way to one. Its records tell.
+        query.states.extend(hidden);
+        let mut page = Page { runs: Vec::new(), more: false };
+        loop {
+            let found = store.find(query.clone()).await?;
+            query.after = found.runs.last().map(|last| last.id);
+            for run in found.runs {
+                if !states.contains(&run.standing.state()) && !self.is_undoing(&run).await? {
+                    continue;
+                }
+                if page.runs.len() == self.query.limit {
+                    page.more = true;
+                    return Ok(page);
+                }
+                page.runs.push(run);
+            }
+            if !found.more {
+                return Ok(page);
+            }
+        }
+    }
+
+    async fn is_undoing(&self, run: &RunSummary) -> Result<bool, Error> {
+        if let Place::Waiting(_) = run.standing.place {
+            return Ok(false);
+        }
+        match self.client.hub().store.load(run.id).await? {
+            Some(image) => status::is_undoing(&self.client, &image),
+            None => Ok(false),
+        }
     }
 
     /// Cancels every run that fits and has not ended.

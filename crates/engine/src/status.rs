@@ -206,6 +206,12 @@ pub(crate) async fn of(client: &Client, image: RunImage) -> Result<RunStatus, Er
     })
 }
 
+/// Whether the run's verdict stands, and it has not ended.
+pub(crate) fn is_undoing(client: &Client, image: &RunImage) -> Result<bool, Error> {
+    let is_live = !image.standing.state().is_terminal();
+    Ok(is_live && pending_verdict(client, image)?.is_some())
+}
+
 /// How the run will end, once its undos have ended.
 fn pending_verdict(client: &Client, image: &RunImage) -> Result<Option<Verdict>, Error> {
     let generation = image.standing.generation;

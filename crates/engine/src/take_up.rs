@@ -30,12 +30,13 @@ pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: R
         tracing::error!(run = %image.run.id, workflow = %image.run.workflow, "a run was claimed whose workflow is not registered");
         return block(node, holder, claim, &image, None, "its workflow is not registered".to_owned());
     };
+    let registered = registered.serving(image.standing.definition);
     let Some(recorded) = other_version(&image, registered) else {
         return go_on(node, holder, claim, image, registered);
     };
     let (node, registered) = (Arc::clone(node), Arc::clone(registered));
     node.user.clone().spawn(boxed(async move {
-        match check_version(&node.hub, &image, &registered, recorded).await {
+        match continues(&node.hub, &image, &registered, recorded).await {
             Ok(()) => go_on(&node, holder, claim, image, &registered),
             Err(why) => block(&node, holder, claim, &image, Some(&registered), why),
         }
@@ -53,7 +54,8 @@ fn go_on(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: RunImage, regi
     }
 }
 
-fn prepare(
+/// What a run loop is made from, or why this code cannot go on with the run.
+pub(crate) fn prepare(
     node: &Arc<Node>,
     holder: NodeId,
     claim: ClaimId,
@@ -90,8 +92,20 @@ fn other_version(image: &RunImage, registered: &Registered) -> Option<Definition
     image.standing.definition.filter(|id| *id != registered.definition && !image.steps.is_empty())
 }
 
+/// Whether a run goes on under this code.
+pub(crate) async fn check_version(
+    hub: &Hub,
+    image: &RunImage,
+    registered: &Registered,
+) -> Result<(), String> {
+    match other_version(image, registered) {
+        Some(recorded) => continues(hub, image, registered, recorded).await,
+        None => Ok(()),
+    }
+}
+
 /// A run goes on under changed code if every recorded task is still there with the same dependencies.
-async fn check_version(
+async fn continues(
     hub: &Hub,
     image: &RunImage,
     registered: &Registered,

@@ -22,7 +22,7 @@ use crate::{
     task, workflow,
 };
 
-const KNOWN: [&str; 4] = ["name", "version", "timeout", "crate"];
+const KNOWN: [&str; 5] = ["name", "version", "timeout", "keep", "crate"];
 
 /// What stands between the parentheses of `#[flow(…)]`.
 #[derive(Default)]
@@ -30,6 +30,8 @@ struct FlowOptions {
     name: Option<LitStr>,
     version: Option<LitStr>,
     timeout: Option<Duration>,
+    /// Older versions of the function.
+    keep: Vec<Path>,
     krate: Option<Path>,
 }
 
@@ -51,6 +53,7 @@ impl FlowOptions {
             }
             "version" => self.version = Some(workflow::version(name, input)?),
             "timeout" => self.timeout = Some(options::length(name, input)?),
+            "keep" => self.keep = options::paths(name, "[v1::checkout]", input)?,
             "crate" => {
                 input.parse::<Token![=]>()?;
                 self.krate = Some(input.call(Path::parse_mod_style)?);
@@ -190,12 +193,18 @@ impl<'a> FlowFn<'a> {
             .iter()
             .filter_map(FlowParameter::resource)
             .map(|resource| moved(&quote! { #krate::__macro::Want::of::<#resource>() }, resource.span()));
+        let kept = self.options.keep.iter().map(|old| {
+            let old = quote_spanned! { at(old.span()) => <#old>::workflow() };
+            quote! { ::core::convert::From::from(#old) }
+        });
+        let mut made = quote! { #krate::__macro::flow(#parts, ::std::vec![#(#wants),*], #code) };
+        if !self.options.keep.is_empty() {
+            made = quote! { #krate::__macro::keep(#made, ::std::vec![#(#kept),*]) };
+        }
         quote! {
             static __WINDLASS_WORKFLOW: ::std::sync::OnceLock<#krate::Workflow<#input, #output>> =
                 ::std::sync::OnceLock::new();
-            ::core::clone::Clone::clone(__WINDLASS_WORKFLOW.get_or_init(|| {
-                #krate::__macro::flow(#parts, ::std::vec![#(#wants),*], #code)
-            }))
+            ::core::clone::Clone::clone(__WINDLASS_WORKFLOW.get_or_init(|| #made))
         }
     }
 
@@ -337,7 +346,7 @@ mod tests {
         let function = parse_quote! {
             async fn f(bank: Res<Bank>, (from, to): (u32, u32), _: &windlass::Flow, post: Res<Post>) -> Result<()> {}
         };
-        let options = quote! { name = "checkout-2", version = "3", timeout = "30d", crate = ::engine };
+        let options = quote! { name = "checkout-2", version = "3", timeout = "30d", keep = [v1::checkout], crate = ::engine };
         assert_eq!(complaints(options, &function), "");
     }
 }

@@ -102,6 +102,7 @@ pub fn task(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | `name = "…"` | what runs are found by | the function's name |
 /// | `version = "…"` | the version, set by hand | a hash of the function's code and options |
 /// | `timeout = "…"` | the longest that a run may take, waits included | no limit |
+/// | `keep = [v1::checkout]` | older versions of the function, for the runs that began under them | none |
 /// | `crate = path` | where the `windlass` crate is, if it was renamed | `::windlass` |
 ///
 /// The first paragraph of the function's doc comment is what the workflow says it is for.

@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::{
-    Ident, LitFloat, LitInt, LitStr, Token, bracketed, ext::IdentExt, parse::ParseStream, parse::Parser,
-    punctuated::Punctuated, token,
+    Ident, LitFloat, LitInt, LitStr, Path, Token, bracketed, ext::IdentExt, parse::ParseStream,
+    parse::Parser, punctuated::Punctuated, token,
 };
 
 use crate::{complaint::Complaints, duration, spelling::did_you_mean};
@@ -144,6 +144,19 @@ pub(crate) fn task_names(name: &Ident, input: ParseStream) -> syn::Result<Vec<Id
         },
     )?;
     Ok(names.into_iter().collect())
+}
+
+/// The paths of several functions.
+pub(crate) fn paths(name: &Ident, example: &str, input: ParseStream) -> syn::Result<Vec<Path>> {
+    equals(name, example, input)?;
+    let wrong = |at| syn::Error::new(at, format!("`{name}` takes a list of functions: `{name} = {example}`"));
+    if !input.peek(token::Bracket) {
+        return Err(wrong(input.span()));
+    }
+    let content;
+    bracketed!(content in input);
+    let paths = Punctuated::<Path, Token![,]>::parse_terminated_with(&content, Path::parse_mod_style);
+    Ok(paths.map_err(|error| wrong(error.span()))?.into_iter().collect())
 }
 
 /// One of these words.

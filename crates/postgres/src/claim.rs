@@ -31,7 +31,8 @@ pub(crate) struct Taken {
 
 /// Looks for what a claim would find.
 pub(crate) async fn look(session: &Session, request: &Claim) -> Result<Looked, Fault> {
-    let (queues, (workflows, versions)) = (open_queues(request), columns(&request.workflows));
+    let all = request.versions();
+    let (queues, (workflows, versions)) = (open_queues(request), columns(&all));
     let row = session.one(LOOK, &[&queues, &workflows, &versions]).await?;
     let now = column::time(&row, 0)?;
     let next_due = row.try_get::<_, Option<i64>>(1)?.map(Time);
@@ -97,7 +98,9 @@ async fn open(session: &Session, from: &Bounds, request: &Claim) -> Result<Opene
     let lock = session.lock_of(&request.claim.0.to_be_bytes());
     let lock: [&(dyn ToSql + Sync); 1] = [&lock];
     let limit: [&(dyn ToSql + Sync); 1] = [&DUE_AT_ONCE];
-    let own: [&(dyn ToSql + Sync); 2] = [&workflows, &versions];
+    let all = request.versions();
+    let own = columns(&all);
+    let own: [&(dyn ToSql + Sync); 2] = [&own.0, &own.1];
     let [queue, workflow, priority, run] = from.columns();
     let take: [&(dyn ToSql + Sync); 12] = [
         &node, &claim, &queues, &rooms, &workflows, &versions, &room, &bytes, queue, workflow, priority, run,

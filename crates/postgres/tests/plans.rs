@@ -108,6 +108,7 @@ impl World {
             queues: vec![("default".into(), 1000)],
             workflows: vec![("etl".into(), DefinitionId(1))],
             bytes: usize::MAX,
+            kept: Vec::new(),
             free_own: true,
         };
         let began = Instant::now();

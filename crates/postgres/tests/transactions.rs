@@ -98,6 +98,7 @@ impl World {
             queues: vec![("default".into(), 10)],
             workflows: vec![("pay".into(), self.definition)],
             bytes: usize::MAX,
+            kept: Vec::new(),
             free_own: false,
         };
         assert_eq!(self.store.claim(claim).await.unwrap().runs.len(), 1);

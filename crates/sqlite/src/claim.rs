@@ -54,7 +54,7 @@ pub(crate) fn look(book: &mut Book, now: Time, request: &Claim) -> rusqlite::Res
     for (queue, _) in request.queues.iter().filter(|(_, room)| *room > 0) {
         queues.extend(names.find(conn, queue)?);
     }
-    for (workflow, version) in &request.workflows {
+    for (workflow, version) in &request.versions() {
         versions.extend(names.find(conn, workflow)?.map(|workflow| vec![workflow, version.0]));
     }
     let (queues, versions) = (Value::from(queues).to_string(), Value::from(versions).to_string());
@@ -71,7 +71,7 @@ pub(crate) fn claim(desk: &mut Desk, request: &Claim) -> Result<Claimed, Fault> 
     let now = desk.clock.now();
     let due = waiting::due(&desk.book.conn, now, DUE_AT_ONCE)?;
     wake(&desk.book.conn, &due)?;
-    let freed = if request.free_own { free_own(&mut desk.book, &request.workflows)? } else { 0 };
+    let freed = if request.free_own { free_own(&mut desk.book, &request.versions())? } else { 0 };
 
     let mut taking = Taking::new(&mut desk.book, request)?;
     let held = mirror.of_claim(request.claim);

@@ -31,6 +31,7 @@ fn claim(node: NodeId, definition: DefinitionId) -> Claim {
         queues: vec![("default".into(), 10), ("unheard of".into(), 10)],
         workflows: vec![("etl".into(), definition)],
         bytes: usize::MAX,
+        kept: Vec::new(),
         free_own: true,
     }
 }

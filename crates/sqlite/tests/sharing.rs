@@ -108,6 +108,7 @@ impl Party {
             queues: vec![(Arc::from("default"), room)],
             workflows: vec![(Arc::from("etl"), self.definition)],
             bytes: 1 << 20,
+            kept: Vec::new(),
             free_own: false,
         };
         let claimed = self.store.claim(request).await.unwrap();
@@ -362,6 +363,7 @@ async fn bustle(store: Arc<Sqlite>, definition: DefinitionId, seed: u64) -> Vec<
             queues: (0..4).map(|n| (Arc::from(format!("queue-{n}")), 30)).collect(),
             workflows: vec![(Arc::from("etl"), definition)],
             bytes: 1 << 20,
+            kept: Vec::new(),
             free_own: false,
         };
         let taken = store.claim(request.clone()).await.unwrap().runs;

@@ -211,12 +211,22 @@ pub struct Claim {
     /// The workflows whose code the node has, each once, with the version that it would run a new run
     /// under. A run that was held before keeps its own version, whether or not it is this one.
     pub workflows: Vec<(Arc<str>, DefinitionId)>,
+    /// Older versions of them that the node has the code of too.
+    pub kept: Vec<(Arc<str>, DefinitionId)>,
     /// Stop taking runs when their payloads reach about this many bytes. The run that reaches it is the
     /// last, so one is always taken.
     pub bytes: usize,
     /// Whether to make ready, before anything is taken, every run of these workflows that is recorded under the very
-    /// version given, and was blocked by another or by none that is known.
+    /// version given, or one that is kept, and was blocked by another or by none that is known.
     pub free_own: bool,
+}
+
+impl Claim {
+    /// Every version that the node has the code of.
+    #[must_use]
+    pub fn versions(&self) -> Vec<(Arc<str>, DefinitionId)> {
+        self.workflows.iter().chain(&self.kept).cloned().collect()
+    }
 }
 
 /// The answer to a claim.

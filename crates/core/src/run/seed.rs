@@ -79,6 +79,13 @@ pub enum Divergence {
         /// What it is now.
         now: CallKind,
     },
+    /// A recorded result cannot be read by the code that asks for it.
+    Unreadable {
+        /// The recorded step.
+        step: String,
+        /// Why it cannot be read.
+        why: String,
+    },
 }
 
 impl fmt::Display for Divergence {
@@ -100,6 +107,9 @@ impl fmt::Display for Divergence {
             }
             Self::Kind { step, recorded, now } => {
                 write!(f, "`{step}` is recorded as {recorded}, but the code calls it as {now}")
+            }
+            Self::Unreadable { step, why } => {
+                write!(f, "`{step}` is recorded with a result that the code cannot read: {why}")
             }
             Self::Shape { step } => {
                 write!(

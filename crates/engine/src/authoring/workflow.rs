@@ -1,11 +1,11 @@
 //! A workflow: what it is, and the code that does it.
 
-use std::{fmt, marker::PhantomData, sync::Arc};
+use std::{collections::BTreeSet, fmt, marker::PhantomData, sync::Arc};
 
 use serde_json::Value;
 use windlass_core::{Definition, to_dot, to_json, to_mermaid};
 
-use super::{TaskCode, WorkflowBuilder};
+use super::{Resources, TaskCode, WorkflowBuilder};
 
 /// A graph of tasks with their code, which takes an `I` and gives an `O`.
 ///
@@ -24,6 +24,8 @@ pub struct AnyWorkflow {
 struct Inner {
     definition: Arc<Definition>,
     code: Vec<TaskCode>,
+    /// Older versions, for the runs that began under them.
+    kept: Vec<AnyWorkflow>,
 }
 
 impl Workflow {
@@ -85,7 +87,50 @@ impl AnyWorkflow {
     /// A workflow of this definition, with one piece of code per task.
     pub(crate) fn new(definition: Definition, code: Vec<TaskCode>) -> Self {
         debug_assert_eq!(definition.tasks.len(), code.len());
-        Self { inner: Arc::new(Inner { definition: Arc::new(definition), code }) }
+        Self { inner: Arc::new(Inner { definition: Arc::new(definition), code, kept: Vec::new() }) }
+    }
+
+    /// The same workflow, which keeps these older versions for the runs that began under them.
+    pub(crate) fn keeping(&self, kept: Vec<Self>) -> Self {
+        let (definition, code) = (Arc::clone(self.definition()), self.inner.code.clone());
+        Self { inner: Arc::new(Inner { definition, code, kept }) }
+    }
+
+    /// The older versions that it keeps, and those that these keep, each once.
+    pub(crate) fn kept(&self) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        for old in &self.inner.kept {
+            for old in std::iter::once(old.clone()).chain(old.kept()) {
+                if !all.iter().any(|known| Arc::ptr_eq(&known.inner, &old.inner)) {
+                    all.push(old);
+                }
+            }
+        }
+        all
+    }
+
+    /// Why it cannot be run with these resources.
+    pub(crate) fn problems(&self, resources: &Resources) -> Vec<String> {
+        let (name, kept) = (&self.definition().name, self.kept());
+        let all = || std::iter::once(self).chain(&kept);
+        let mut problems: Vec<String> =
+            all().flat_map(|one| resources.missing(one)).map(|missing| missing.to_string()).collect();
+        for old in &kept {
+            let other = &old.definition().name;
+            if name != other {
+                problems.push(format!(
+                    "`{name}` keeps `{other}`, which is another workflow: give the older one `name = \"{name}\"`"
+                ));
+            }
+        }
+        let versions: BTreeSet<_> = all().map(|one| &one.definition().version).collect();
+        if versions.len() <= kept.len() {
+            problems.push(format!(
+                "two of the versions of `{name}` that are kept are the same ({}): give each `version = \"…\"` of its own",
+                all().map(|one| &*one.definition().version).collect::<Vec<_>>().join(", ")
+            ));
+        }
+        problems
     }
 
     /// What it is, as data.

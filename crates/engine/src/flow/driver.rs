@@ -9,11 +9,13 @@ use std::{
 };
 
 use tokio::time::{Instant, Sleep, sleep_until};
+use tracing::Dispatch;
 use windlass_core::{CallKind, Divergence, Failure, FailureKind, Time};
 use windlass_store::InboxRow;
 
 use super::{
     Flow, FlowCode, ForeignWaits,
+    dry::Replayed,
     scene::{self, Scene, State, Status},
     undo::{Halted, put_in_order},
     waker::{FunctionWaker, ours},
@@ -90,7 +92,7 @@ impl Driver {
             }
             self.seating = None;
         }
-        let Some(link) = self.cx.inner().link() else { return true };
+        let Some(link) = self.cx.inner().link().filter(|_| !self.scene.is_dry()) else { return true };
         if link.seat.try_take(link.host.slots()) {
             return true;
         }
@@ -117,7 +119,7 @@ impl Driver {
                 }
                 self.undefer();
             }
-            let heard = self.scene.state().hear();
+            let (heard, doing) = self.hear();
             let heard = match heard {
                 Ok(heard) => heard,
                 Err(divergence) => return self.block(&divergence),
@@ -135,7 +137,11 @@ impl Driver {
                 let Phase::Function(function) = &mut self.phase else { return Poll::Pending };
                 let function = function.as_mut();
                 let mut own = Context::from_waker(&self.own);
-                let polled = guard(|| ours(|| function.poll(&mut own)));
+                let polled = guard(|| ours(|| doing.quietly(|| function.poll(&mut own))));
+                let misfit = (doing != Doing::New).then(|| self.scene.state().misfit.take()).flatten();
+                if let Some(divergence) = misfit {
+                    return self.block(&divergence);
+                }
                 match polled {
                     // Code that wakes itself is asked again when others have had their turn: whoever woke it has
                     // woken us too.
@@ -148,8 +154,9 @@ impl Driver {
             let settled = self.scene.state().journal.settle();
             match settled {
                 // It waits for something else before it calls what is recorded.
-                Err(_) if self.scene.state().open.is_empty() => return Poll::Pending,
+                Err(_) if self.is_astray() => return self.stray(),
                 Err(divergence) => return self.block(&divergence),
+                Ok(true) if self.scene.is_dry() => return self.replayed(),
                 Ok(true) => {
                     self.is_rehearsal = false;
                     let waiting = self.scene.state().waiting();
@@ -162,11 +169,54 @@ impl Driver {
         }
     }
 
+    /// Lets the function hear of the next thing, and says what it does because of it.
+    fn hear(&self) -> (Result<Option<Option<Waker>>, Divergence>, Doing) {
+        let mut state = self.scene.state();
+        let heard = state.hear();
+        let doing = match (state.journal.is_live(), state.journal.is_behind()) {
+            (true, _) => Doing::New,
+            (false, true) => Doing::Again,
+            (false, false) => Doing::Unknown,
+        };
+        (heard, doing)
+    }
+
+    /// Whether the function waits, and has called nothing that it could wait for.
+    fn is_astray(&self) -> bool {
+        self.scene.state().open.is_empty() && self.scene.next_input().is_none()
+    }
+
+    fn stray(&mut self) -> Poll<Body> {
+        match self.scene.is_dry() {
+            true => self.end_replay(Replayed::Strays(self.foreign_failure())),
+            false => Poll::Pending,
+        }
+    }
+
+    /// A replay that does nothing has come to where something new would begin.
+    fn replayed(&mut self) -> Poll<Body> {
+        if self.is_astray() {
+            return self.stray();
+        }
+        let continues = self.scene.next_input().is_some();
+        let replayed = if continues { Replayed::Continues } else { Replayed::Waits(self.scene.waits_for()) };
+        self.end_replay(replayed)
+    }
+
+    fn end_replay(&mut self, replayed: Replayed) -> Poll<Body> {
+        self.leave(Phase::Over);
+        self.scene.state().replayed = Some(replayed);
+        Poll::Ready(Err(cut_off()))
+    }
+
     /// The function has returned.
     fn returned(&mut self, body: Body) -> Poll<Body> {
         let checked = self.scene.state().journal.check_all_called();
         if let Err(divergence) = checked {
             return self.block(&divergence);
+        }
+        if self.scene.is_dry() {
+            return self.end_replay(Replayed::Returned(body.map(drop)));
         }
         let failure = match body {
             // It was to be stopped, and its verdict stands: what it did is undone.
@@ -220,6 +270,9 @@ impl Driver {
     }
 
     fn block(&mut self, divergence: &Divergence) -> Poll<Body> {
+        if self.scene.is_dry() {
+            return self.end_replay(Replayed::Diverged(divergence.clone()));
+        }
         self.leave(Phase::Over);
         if self.is_rehearsal {
             return Poll::Ready(Err(Failure::permanent(format!(
@@ -419,6 +472,9 @@ impl Future for Driver {
         loop {
             match &mut this.phase {
                 Phase::Function(_) => {
+                    if this.scene.is_dry() {
+                        return this.run(cx);
+                    }
                     let polled = match this.foreign() {
                         Some(failure) => this.returned(Err(failure)),
                         None => this.run(cx),
@@ -539,6 +595,27 @@ fn child_turn(number: u64, call: &mut scene::Call, scene: &Scene) -> Option<Chil
 fn make(scene: &Arc<Scene>, call: &Call, code: &FlowCode) -> BoxFuture {
     let flow = Flow::new(Arc::clone(scene), call.cx().clone());
     guard(|| code(call.clone(), flow)).unwrap_or_else(|panic| Box::pin(async { Err(panic) }))
+}
+
+/// What a function does when it is polled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    /// What it has not done before.
+    New,
+    /// What it did before.
+    Again,
+    /// What follows the last record, whether or not it came so far before.
+    Unknown,
+}
+
+impl Doing {
+    /// Polls the function. What it logs when it does something again was logged before.
+    fn quietly<T>(self, poll: impl FnOnce() -> T) -> T {
+        match self {
+            Self::Again => tracing::dispatcher::with_default(&Dispatch::none(), poll),
+            Self::New | Self::Unknown => poll(),
+        }
+    }
 }
 
 /// What a function returns that was stopped because its run was.

@@ -2,6 +2,7 @@
 
 mod child;
 mod driver;
+mod dry;
 mod event;
 mod map;
 mod scene;
@@ -17,6 +18,7 @@ use std::{sync::Arc, time::Duration};
 
 pub use child::ChildWait;
 use driver::Driver;
+pub(crate) use dry::Replayed;
 pub use event::{Event, Pending};
 pub use map::MapWait;
 pub(crate) use scene::Scene;
@@ -28,7 +30,7 @@ pub use wait::{EventWait, SleepWait, TimedEventWait};
 use windlass_core::{Failure, RunId, Time};
 
 use crate::{
-    BoxFuture, Call, Cx, TaskCode, Workflow,
+    AnyWorkflow, BoxFuture, Call, Cx, TaskCode, Workflow,
     authoring::{caught::TaskError, parts},
 };
 
@@ -249,4 +251,11 @@ pub fn flow<I, O>(parts: FlowParts, wants: Vec<crate::Want>, code: FlowCode) -> 
     });
     body.wants = wants;
     parts::build_flow(parts, body)
+}
+
+/// The same function, which keeps these older versions of it for the runs that began under them.
+#[doc(hidden)]
+#[must_use]
+pub fn keep<I, O>(workflow: Workflow<I, O>, kept: Vec<AnyWorkflow>) -> Workflow<I, O> {
+    AnyWorkflow::from(workflow).keeping(kept).typed()
 }

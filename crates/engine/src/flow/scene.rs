@@ -16,10 +16,10 @@ use std::{
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
-use windlass_core::{CallKind, Detail, Failure, Journal, Kept, LaneId, StepKind, Time, Verdict};
+use windlass_core::{CallKind, Detail, Divergence, Failure, Journal, Kept, LaneId, StepKind, Time, Verdict};
 use windlass_store::{StepRow, Unit};
 
-use super::{INHERITED, child::Child, undo::Undo, waker};
+use super::{INHERITED, child::Child, dry::Replayed, undo::Undo, waker};
 use crate::{Cx, Error, Slot, attempt::Host, committer::Reply, run_loop::RunCell, take_up};
 
 /// The call whose record says what a round of the function begins with.
@@ -104,6 +104,10 @@ pub(super) struct State {
     begun: HashSet<Arc<str>>,
     /// Patches that are recorded.
     patches: HashMap<Arc<str>, bool>,
+    /// A record that the function's code cannot read.
+    pub(super) misfit: Option<Divergence>,
+    /// What a replay that does nothing came to.
+    pub(super) replayed: Option<Replayed>,
 }
 
 /// How a call ended.
@@ -172,7 +176,7 @@ pub(super) enum Then {
 /// What a step may do.
 pub(super) enum Turn {
     /// It has ended.
-    Ended(Outcome),
+    Ended(Arc<str>, Outcome),
     /// It has to wait.
     Wait,
     /// It may begin this attempt.
@@ -226,6 +230,8 @@ impl Scene {
             was_asked_to_leave: false,
             begun: HashSet::new(),
             patches: HashMap::new(),
+            misfit: None,
+            replayed: None,
         };
         let mine = |row: &&StepRow| row.name.strip_prefix(&*prefix).is_some_and(|rest| rest.starts_with('/'));
         // What was undone counts as not run, whichever generation undid it: that may be a later one than did it.

@@ -355,7 +355,7 @@ impl<T: DeserializeOwned> Future for Step<'_, T> {
             Err(misuse) => return Poll::Ready(Err(misuse.clone())),
         };
         match this.scene.turn(call, cx.waker()) {
-            Turn::Ended(outcome) => return Poll::Ready(outcome.decode()),
+            Turn::Ended(id, outcome) => return this.scene.read(&id, outcome),
             Turn::Wait => return Poll::Pending,
             Turn::Begin(id, number) => this.begin(call, id, number, cx.waker()),
             Turn::Running => {}

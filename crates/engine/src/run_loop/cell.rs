@@ -61,6 +61,8 @@ pub(crate) struct RunCell {
     mailbox: Mutex<Vec<InboxRow>>,
     /// Locked by whoever hears the mails. `None` when the run is over.
     run: Mutex<Option<RunLoop>>,
+    /// Whether its code is only looked at.
+    is_dry: bool,
 }
 
 /// How long a thread stays with one run, or one kind of work, before others on it have their turn.
@@ -99,11 +101,24 @@ impl RunCell {
     pub(crate) fn hold(node: Arc<Node>, subject: Subject, run: RunLoop) -> Arc<Self> {
         let slots = node.slots.of(&subject.queue);
         let (deadline, post) = (run.run.deadline(), Mutex::default());
-        let mailbox = Mutex::default();
-        let cell =
-            Arc::new(Self { node, subject, slots, deadline, post, mailbox, run: Mutex::new(Some(run)) });
+        let (mailbox, run) = (Mutex::default(), Mutex::new(Some(run)));
+        let cell = Arc::new(Self { node, subject, slots, deadline, post, mailbox, run, is_dry: false });
         cell.node.hold(&cell);
         cell
+    }
+
+    /// A run that is somebody else's, or nobody's, for looking at what its code would do. It hears nothing, and nothing is
+    /// done in its name.
+    pub(crate) fn aside(node: Arc<Node>, subject: Subject) -> Arc<Self> {
+        let slots = node.slots.of(&subject.queue);
+        let post = Mutex::new(Post { turn: Turn::Over, ..Post::default() });
+        let (deadline, mailbox, run) = (None, Mutex::default(), Mutex::default());
+        Arc::new(Self { node, subject, slots, deadline, post, mailbox, run, is_dry: true })
+    }
+
+    /// Whether its code is only looked at.
+    pub(crate) const fn is_dry(&self) -> bool {
+        self.is_dry
     }
 
     /// How many times something has come to it from outside.

@@ -57,7 +57,7 @@ impl RunLoop {
     }
 
     /// Gives a durable function what it left behind when it ran before.
-    fn set_scene(&mut self, cell: &Arc<RunCell>, cx: &Cx, attempt: Attempt) -> Result<(), String> {
+    pub(super) fn set_scene(&mut self, cell: &Arc<RunCell>, cx: &Cx, attempt: Attempt) -> Result<(), String> {
         let (calls, opened_at) = (std::mem::take(&mut self.calls), self.run.opened_at());
         let scene = Scene::new(cell, attempt.lane, attempt.number, "".into(), opened_at, &calls, &self.saved);
         let scene = scene.map_err(|error| error.to_string())?;

@@ -2,9 +2,12 @@
 
 mod attacks;
 mod calls;
+mod check;
 mod children;
 mod common;
 mod determinism;
+mod kept;
+mod logs;
 mod order;
 mod replay;
 mod steering;

@@ -111,7 +111,13 @@ async fn a_cancelled_function_stops_its_step_after_its_grace_and_undoes_the_rest
     lab.advance(secs(1)).await;
     let status = run.status().await?;
     assert_eq!(status.state, RunState::Undoing);
+    let other = engine.start(flow(), 9).await?;
+    let undoing = engine.runs().state(RunState::Undoing).list().await?;
+    assert_eq!(undoing.iter().map(|found| found.id).collect::<Vec<_>>(), [run.id()]);
+    assert_eq!(engine.runs().live().list().await?.len(), 2);
+    other.terminate("enough").await?;
     lab.advance(secs(60)).await;
+    assert!(engine.runs().state(RunState::Undoing).list().await?.is_empty());
     let status = run.status().await?;
     assert_eq!(status.state, RunState::Cancelled);
     // The step that was running had time to end within its grace, so it is undone too.

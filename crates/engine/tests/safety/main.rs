@@ -26,6 +26,7 @@ mod graph;
 mod inbox;
 mod journal;
 mod ledger;
+mod new_code;
 #[cfg(all(feature = "postgres", target_os = "linux"))]
 mod outage;
 mod poison;

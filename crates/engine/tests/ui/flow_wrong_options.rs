@@ -17,4 +17,9 @@ async fn unquoted(cx: &Flow) -> Result<u32> {
     Ok(1)
 }
 
+#[flow(keep = "unquoted")]
+async fn keeps(cx: &Flow) -> Result<u32> {
+    Ok(1)
+}
+
 fn main() {}

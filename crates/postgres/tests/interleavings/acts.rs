@@ -44,6 +44,7 @@ pub fn claim_of(node: NodeId, claim: u64) -> Ask {
         queues: vec![("default".into(), 1000)],
         workflows: vec![(etl(), V1)],
         bytes: usize::MAX,
+        kept: Vec::new(),
         free_own: false,
     })
 }

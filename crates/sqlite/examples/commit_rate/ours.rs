@@ -210,6 +210,7 @@ pub(crate) async fn burn_down(runs: usize) -> Result<(Cost, Cost), Failure> {
             queues: vec![(Arc::clone(&bench.queue), TOGETHER)],
             workflows: vec![(Arc::clone(&bench.workflow), bench.definition)],
             bytes: 64 << 20,
+            kept: Vec::new(),
             free_own: false,
         };
         let (claimed, written) = tokio::join!(

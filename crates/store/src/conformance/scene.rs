@@ -172,6 +172,7 @@ impl<F: Fixture> Scene<F> {
             queues: vec![("default".into(), 1000)],
             workflows: vec![("etl".into(), self.define("etl", "1").await)],
             bytes: usize::MAX,
+            kept: Vec::new(),
             free_own: false,
         }
     }

@@ -15,7 +15,7 @@ impl State {
             self.make_ready(run);
         }
         if request.free_own {
-            self.free_own(&request.workflows);
+            self.free_own(&request.versions());
         }
 
         let held = (request.node, request.claim);
@@ -40,7 +40,7 @@ impl State {
             now: self.now,
             next_due,
             work: is_due || !self.claimable(request).is_empty(),
-            own_blocked: !self.own_blocked(&request.workflows).is_empty(),
+            own_blocked: !self.own_blocked(&request.versions()).is_empty(),
         }
     }
 

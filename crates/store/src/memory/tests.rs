@@ -77,6 +77,7 @@ fn held(memory: &Memory) -> (NodeId, ClaimId, RunId) {
         queues: vec![("default".into(), 1)],
         workflows: vec![("etl".into(), definition)],
         bytes: 1,
+        kept: Vec::new(),
         free_own: false,
     };
     let claim = request.claim;

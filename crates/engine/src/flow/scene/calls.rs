@@ -82,7 +82,7 @@ impl Scene {
     /// How a wait ended, if the function may know.
     pub(in crate::flow) fn ended(self: &Arc<Self>, number: u64, waker: &Waker) -> Option<Outcome> {
         match self.turn(number, waker) {
-            Turn::Ended(outcome) => Some(outcome),
+            Turn::Ended(_, outcome) => Some(outcome),
             _ => None,
         }
     }
@@ -96,7 +96,7 @@ impl Scene {
             let outcome = outcome.clone();
             let id = Arc::clone(&call.id);
             state.close(number, &id);
-            return Turn::Ended(outcome);
+            return Turn::Ended(id, outcome);
         }
         if call.waker.as_ref().is_none_or(|known| !known.will_wake(waker)) {
             call.waker = Some(waker.clone());

@@ -56,6 +56,9 @@ impl Scene {
         forget: bool,
         then: Then,
     ) {
+        if self.is_dry() {
+            return;
+        }
         let subject = &self.cell.subject;
         let mut line = self.line.lock();
         let place = self.take_place(&mut line);
@@ -128,7 +131,7 @@ impl Scene {
         let json = serde_json::to_vec(value).map_err(|error| Failure::encode(format!("`{key}`"), error))?;
         let value =
             hub.keep(format_args!("what is published as `{key}`"), json.into()).map_err(Failure::from)?;
-        if self.state.lock().journal.is_behind() {
+        if self.state.lock().journal.is_behind() || self.is_dry() {
             return Ok(());
         }
         let act = Act::Save { claim: subject.claim, step: self.record_name(&format!("/{key}")), value };

@@ -268,6 +268,17 @@ pub(super) async fn a_claim_may_free_the_blocked_runs_of_its_own_versions<F: Fix
     assert_eq!(ask(other, true).await.0, [], "it is recorded under another version");
     let (taken, claim) = ask(own, true).await;
     assert_eq!(taken, [held.run]);
+    scene.done(node, held.run, park(claim, block(Some(other)))).await;
+    let newer = vec![("etl".into(), other)];
+    let kept = Claim {
+        workflows: newer,
+        kept: vec![("etl".into(), own)],
+        free_own: true,
+        ..scene.request(node).await
+    };
+    let claim = kept.claim;
+    assert!(scene.store.look(kept.clone()).await.expect("the store looks").own_blocked);
+    assert_eq!(ids(&scene.claim(kept).await), [held.run], "its version is kept");
     scene.done(node, held.run, park(claim, block(Some(own)))).await;
     assert_eq!(ask(own, true).await.0, [], "this very version could not continue it");
 }

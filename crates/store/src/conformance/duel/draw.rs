@@ -127,12 +127,16 @@ impl World {
         }
         let room = |dice: &mut Dice| dice.one([0, 1, 2, 3, 1000]);
         let queues = dice.some(&QUEUES, 80).into_iter().map(|queue| (queue.into(), room(dice))).collect();
+        let workflows = self.some_versions(dice);
+        let mut kept = self.some_versions(dice);
+        kept.retain(|(name, _)| workflows.iter().any(|(known, _)| known == name));
         Ask::Claim(Claim {
             node,
             claim: claim_id(dice),
             room: room(dice),
             queues,
-            workflows: self.some_versions(dice),
+            workflows,
+            kept,
             // Anything between would depend on how a store counts.
             bytes: dice.one([usize::MAX, usize::MAX, 0]),
             free_own: dice.chance(30),
