@@ -62,6 +62,14 @@ fn retries_shows_who_is_tried_again() {
 }
 
 #[test]
+fn order_machine_goes_from_state_to_state() {
+    let lines = "20: Shipped after 3 questions, \"a parcel worth 20\"\n500: Rejected after 0 questions, \"\"\n\
+                 stateDiagram-v2\n    [*] --> New\n    New --> Paid\n    New --> Rejected\n    Paid --> Packed\n    \
+                 Packed --> Shipped\n    Shipped --> [*]\n    Rejected --> [*]\n";
+    assert_eq!(run("order_machine"), lines);
+}
+
+#[test]
 fn rules_run_and_skip_tasks() {
     let text = run("rules");
     assert!(text.contains("20: shipped for 20\n  gift was skipped"), "{text}");

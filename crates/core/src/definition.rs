@@ -36,6 +36,29 @@ pub struct Definition {
     /// Whether its tasks are executed by any node, and not only by the one that holds the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spread: bool,
+    /// The states that its only task goes through, if that is a state machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chart: Option<Chart>,
+}
+
+/// The states of a machine, and where each leads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chart {
+    /// The state that a run begins in.
+    pub initial: Arc<str>,
+    /// The states, as declared.
+    pub states: Vec<ChartState>,
+}
+
+/// One state of a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChartState {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The states that may follow it.
+    pub to: Vec<Arc<str>>,
+    /// Whether a run ends in it.
+    pub is_terminal: bool,
 }
 
 /// One task of a graph.

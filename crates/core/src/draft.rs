@@ -160,6 +160,7 @@ impl Draft {
             durability: self.durability,
             timeout: self.timeout,
             spread: self.spread,
+            chart: None,
         };
         definition.version = self.version.unwrap_or_else(|| definition.fingerprint()).into();
         Ok(definition)

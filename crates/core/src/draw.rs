@@ -1,5 +1,7 @@
 //! Graphs as pictures: Mermaid, DOT and JSON.
 
+mod chart;
+
 use std::{collections::HashSet, fmt::Write as _};
 
 use serde_json::{Value, json};
@@ -10,9 +12,12 @@ use crate::{Definition, Graph, Task, TaskIx, format_duration};
 ///
 /// A rule is written on the edges from the dependencies that it names, which are dashed; a rule that names
 /// none is written in the task. A task that runs once per element has a double border, and the output is
-/// rounded.
+/// rounded. A state machine is drawn as a state diagram.
 #[must_use]
 pub fn to_mermaid(definition: &Definition) -> String {
+    if let Some(chart) = &definition.chart {
+        return chart::to_mermaid(chart);
+    }
     let mut text = String::from("flowchart TD\n");
     for (at, task) in definition.tasks.iter().enumerate() {
         let label = label(definition, task, "<br/>", mermaid);
@@ -38,9 +43,12 @@ pub fn to_mermaid(definition: &Definition) -> String {
 ///
 /// A rule is written on the edges from the dependencies that it names, which are dashed; a rule that names
 /// none is written in the task. A task that runs once per element has a double border, and the output is
-/// bold.
+/// bold. A state machine is drawn as its states, with those that a run ends in doubled.
 #[must_use]
 pub fn to_dot(definition: &Definition) -> String {
+    if let Some(chart) = &definition.chart {
+        return chart::to_dot(&definition.name, chart);
+    }
     let mut text =
         format!("digraph \"{}\" {{\n    rankdir=TB;\n    node [shape=box];\n", dot(&definition.name));
     for (at, task) in definition.tasks.iter().enumerate() {
@@ -90,6 +98,7 @@ pub fn to_json(definition: &Definition) -> Value {
         "output": definition.output.map(name),
         "tasks": tasks,
         "edges": edges,
+        "chart": definition.chart,
     })
 }
 

@@ -38,6 +38,8 @@ pub enum CallKind {
     Child,
     /// A question whether the code is newer than the run.
     Patch,
+    /// A visit of a state, by a state machine.
+    Visit,
 }
 
 impl CallKind {
@@ -54,6 +56,7 @@ impl fmt::Display for CallKind {
             Self::Event => "an event",
             Self::Child => "a child run",
             Self::Patch => "a patch",
+            Self::Visit => "a visit of a state",
         })
     }
 }
@@ -67,9 +70,19 @@ pub struct Kept {
     pub kind: CallKind,
     /// When it ended.
     pub at: Time,
-    /// Whether it is from an earlier generation of the run. Such a record is used if the code asks for it, and may as
-    /// well be left alone: the code may take another path this time.
+    /// Whether it is from an earlier generation of the run, or an earlier attempt of a visit. Such a record is used if
+    /// the code asks for it, and may as well be left alone: the code may take another path this time.
     pub is_old: bool,
+    /// Whether it was made in a visit of a state that is over. What such a visit came to is recorded, so its code is not
+    /// run again, unless somebody looks back at it.
+    pub is_past: bool,
+}
+
+impl Kept {
+    /// Whether it is heard of only by who asks for it.
+    const fn is_on_demand(&self) -> bool {
+        self.is_old || self.is_past
+    }
 }
 
 /// A call that cannot be made.
@@ -116,20 +129,32 @@ pub struct Journal {
     /// In the order of recording.
     kept: Vec<Kept>,
     by_name: HashMap<Arc<str>, usize>,
-    /// How many records of earlier generations there are: they come first.
-    old: usize,
-    /// Records of earlier generations that were called, and not heard yet.
+    /// Records that are heard on demand, were called, and are not heard yet.
     called_old: BTreeSet<usize>,
-    /// The next record of this generation to be heard.
+    /// The next record to be heard, of those that are not heard on demand.
     next: usize,
+    /// Where the present visit of a state began.
+    visit: Mark,
+    /// Whether a visit of a state waits for its next attempt, so that nothing is called meanwhile.
+    is_resting: bool,
     calls: HashMap<Arc<str>, CallKind>,
     /// For each name, what it stands for and how often it was called.
     names: HashMap<Arc<str>, (CallKind, u32)>,
     /// Whether everything recorded has been heard, so that new things may begin.
     is_live: bool,
+    /// When the function's round might first run.
+    opened_at: Time,
     now: Time,
     /// How many random numbers were drawn.
     draws: u64,
+    last: Option<Arc<str>>,
+}
+
+/// A point in the life of a function.
+#[derive(Clone, Debug)]
+struct Mark {
+    next: usize,
+    now: Time,
     last: Option<Arc<str>>,
 }
 
@@ -138,21 +163,31 @@ impl Journal {
     #[must_use]
     pub fn new(run: RunId, round: u32, opened_at: Time, kept: Vec<Kept>) -> Self {
         let by_name = kept.iter().enumerate().map(|(at, kept)| (Arc::clone(&kept.name), at)).collect();
-        let old = kept.iter().take_while(|kept| kept.is_old).count();
-        Self {
+        let mut journal = Self {
             run,
             round,
             by_name,
-            old,
             called_old: BTreeSet::new(),
-            next: old,
+            next: 0,
+            visit: Mark { next: 0, now: opened_at, last: None },
+            is_resting: false,
             calls: HashMap::new(),
             names: HashMap::new(),
             is_live: false,
+            opened_at,
             now: opened_at,
             draws: 0,
             last: None,
             kept,
+        };
+        journal.skip();
+        journal
+    }
+
+    /// Leaves out what is heard on demand.
+    fn skip(&mut self) {
+        while self.kept.get(self.next).is_some_and(Kept::is_on_demand) {
+            self.next += 1;
         }
     }
 
@@ -162,24 +197,43 @@ impl Journal {
     ///
     /// When the name is not one, or stands for something else.
     pub fn call(&mut self, name: &str, kind: CallKind) -> Result<Arc<str>, Misuse> {
+        if !self.names.contains_key(name) {
+            check_call_name(name)?;
+        }
+        self.call_as(name, kind)
+    }
+
+    /// Notes a call that is made during the visit of this name.
+    ///
+    /// # Errors
+    ///
+    /// When the name is not one, or stands for something else.
+    pub fn call_within(&mut self, visit: &str, name: &str, kind: CallKind) -> Result<Arc<str>, Misuse> {
+        // Nobody else names a sleep: the engine's own begin with a mark.
+        let own = if kind == CallKind::Sleep { name.strip_prefix('/') } else { None };
+        check_call_name(own.unwrap_or(name))?;
+        self.call_as(&within(visit, name), kind)
+    }
+
+    /// What the next call of this name will be known by.
+    #[must_use]
+    pub fn upcoming(&self, name: &str) -> Arc<str> {
+        numbered(name, self.names.get(name).map_or(1, |(_, number)| number + 1))
+    }
+
+    fn call_as(&mut self, name: &str, kind: CallKind) -> Result<Arc<str>, Misuse> {
         let entry = match self.names.get_mut(name) {
             Some(entry) => entry,
-            None => {
-                check_call_name(name)?;
-                self.names.entry(name.into()).or_insert((kind, 0))
-            }
+            None => self.names.entry(name.into()).or_insert((kind, 0)),
         };
         if entry.0 != kind {
             return Err(Misuse::TwoKinds { name: name.to_owned(), first: entry.0, now: kind });
         }
         entry.1 += 1;
-        let id: Arc<str> = match entry.1 {
-            1 => name.into(),
-            number => format!("{name}#{number}").into(),
-        };
+        let id = numbered(name, entry.1);
         self.calls.insert(Arc::clone(&id), kind);
         if let Some(&at) = self.by_name.get(&id)
-            && at < self.old
+            && self.kept[at].is_on_demand()
         {
             self.called_old.insert(at);
         }
@@ -205,8 +259,10 @@ impl Journal {
                 if !self.calls.contains_key(&next.name) {
                     return Ok(None);
                 }
+                let at = self.next;
                 self.next += 1;
-                self.next - 1
+                self.skip();
+                at
             }
         };
         let kept = &self.kept[at];
@@ -230,6 +286,9 @@ impl Journal {
     ///
     /// When a record is left that the function has not called.
     pub fn settle(&mut self) -> Result<bool, Divergence> {
+        if self.is_resting {
+            return Ok(false);
+        }
         self.check_all_called()?;
         Ok(!std::mem::replace(&mut self.is_live, true))
     }
@@ -240,14 +299,95 @@ impl Journal {
     ///
     /// When a record is left that it has not called.
     pub fn check_all_called(&self) -> Result<(), Divergence> {
-        let left = self.kept[self.next..].iter().find(|kept| !self.calls.contains_key(&kept.name));
-        left.map_or(Ok(()), |kept| {
-            Err(Divergence::NotCalled {
-                step: kept.name.to_string(),
-                recorded: kept.kind,
-                after: self.last.as_deref().map(str::to_owned),
-            })
-        })
+        self.check_called(self.kept[self.next..].iter().filter(|kept| !kept.is_on_demand()))
+    }
+
+    fn check_called<'a>(&self, mut kept: impl Iterator<Item = &'a Kept>) -> Result<(), Divergence> {
+        let left = kept.find(|kept| !self.calls.contains_key(&kept.name));
+        left.map_or(Ok(()), |kept| Err(self.not_called(&kept.name, kept.kind)))
+    }
+
+    /// That this call is recorded, and the code does not come to it.
+    #[must_use]
+    pub fn not_called(&self, step: &str, recorded: CallKind) -> Divergence {
+        let after = self.last.as_deref().map(str::to_owned);
+        Divergence::NotCalled { step: step.to_owned(), recorded, after }
+    }
+
+    /// A visit of a state begins.
+    pub fn enter(&mut self) {
+        self.visit = self.mark();
+    }
+
+    fn mark(&self) -> Mark {
+        Mark { next: self.next, now: self.now, last: self.last.clone() }
+    }
+
+    /// The present visit is to be made once more, later. Until then nothing is called.
+    pub fn rest(&mut self) {
+        self.is_resting = true;
+    }
+
+    /// The present visit waits no more: its next attempt begins.
+    pub fn stop_resting(&mut self) {
+        self.is_resting = false;
+    }
+
+    /// The present visit is made once more, from its top, as if it had never been begun in this process. Records that
+    /// `is_void` are forgotten: their calls are made once more, too. The others are there for who asks.
+    pub fn begin_again(&mut self, visit: &str, mut is_void: impl FnMut(&Kept) -> bool) {
+        let is_mine = |name: &str| visit_of(name) == Some(visit);
+        let Mark { next, now, last } = self.visit.clone();
+        (self.is_resting, self.is_live) = (false, false);
+        (self.now, self.last, self.draws) = (now, last, 0);
+        self.names.retain(|name, _| !is_mine(name));
+        self.calls.retain(|name, _| !is_mine(name));
+        for mut kept in self.kept.split_off(next) {
+            if is_mine(&kept.name) && is_void(&kept) {
+                self.by_name.remove(&kept.name);
+                continue;
+            }
+            kept.is_old |= is_mine(&kept.name);
+            self.by_name.insert(Arc::clone(&kept.name), self.kept.len());
+            self.kept.push(kept);
+        }
+        self.called_old.clear();
+        self.next = next;
+        self.skip();
+    }
+
+    /// Somebody looks back at the visit that came after this one; without a name, at the first. It is then what it was.
+    pub fn look_back(&mut self, before: Option<&str>) {
+        let record = before.and_then(|before| self.by_name.get(before)).map(|at| &self.kept[*at]);
+        self.now = match record {
+            Some(record) if record.is_old => record.at,
+            Some(record) => record.at.max(self.opened_at),
+            None => self.opened_at,
+        };
+        self.last = record.map(|record| Arc::clone(&record.name));
+        self.draws = 0;
+    }
+
+    /// Somebody has looked back at a visit that is over.
+    ///
+    /// # Errors
+    ///
+    /// When a record is left that its code has not called.
+    pub fn check_looked_back(&self, visit: &str) -> Result<(), Divergence> {
+        self.check_called(self.kept.iter().filter(|kept| !kept.is_old && visit_of(&kept.name) == Some(visit)))
+    }
+
+    /// Whether the last thing that the function heard of is the end of a visit.
+    #[must_use]
+    pub fn has_just_left(&self) -> bool {
+        let last = self.last.as_ref().and_then(|last| self.place(last));
+        last.is_some_and(|at| self.kept[at].kind == CallKind::Visit)
+    }
+
+    /// Where a call stands in the order of recording.
+    #[must_use]
+    pub fn place(&self, id: &str) -> Option<usize> {
+        self.by_name.get(id).copied()
     }
 
     /// What is recorded, in the order of recording.
@@ -259,7 +399,7 @@ impl Journal {
     /// Notes that a call has ended, and is recorded.
     pub fn record(&mut self, name: Arc<str>, kind: CallKind, at: Time) {
         if let Entry::Vacant(place) = self.by_name.entry(name) {
-            self.kept.push(Kept { name: Arc::clone(place.key()), kind, at, is_old: false });
+            self.kept.push(Kept { name: Arc::clone(place.key()), kind, at, is_old: false, is_past: false });
             place.insert(self.kept.len() - 1);
         }
     }
@@ -274,6 +414,12 @@ impl Journal {
     #[must_use]
     pub const fn is_live(&self) -> bool {
         self.is_live
+    }
+
+    /// Whether a visit of a state waits for its next attempt.
+    #[must_use]
+    pub const fn is_resting(&self) -> bool {
+        self.is_resting
     }
 
     /// The time, as the function sees it: that of the last thing it heard of.
@@ -309,6 +455,28 @@ impl Journal {
         bytes[6] = 0x70 | (bytes[6] & 0x0f);
         bytes[8] = 0x80 | (bytes[8] & 0x3f);
         RunId::from_bytes(bytes)
+    }
+}
+
+/// What stands between a visit of a state and a call that is made during it.
+const WITHIN: char = ':';
+
+/// The name of a call that is made during a visit of a state.
+#[must_use]
+pub fn within(visit: &str, name: &str) -> String {
+    format!("{visit}{WITHIN}{name}")
+}
+
+/// The visit of a state that a call is made during, in a state machine.
+#[must_use]
+pub fn visit_of(id: &str) -> Option<&str> {
+    id.split_once(WITHIN).map(|(visit, _)| visit)
+}
+
+fn numbered(name: &str, number: u32) -> Arc<str> {
+    match number {
+        1 => name.into(),
+        number => format!("{name}#{number}").into(),
     }
 }
 

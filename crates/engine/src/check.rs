@@ -15,6 +15,7 @@ use crate::{
     AnyWorkflow, Client, Error, Resources,
     boxed::{Boxed, boxed},
     flow::Replayed,
+    machine::Wardens,
     node::{Node, Registered},
     options::Options,
     run_loop::RunCell,
@@ -172,7 +173,17 @@ impl Program {
             (Arc::clone(&known.plan.definition.name), Arc::new(known))
         });
         let (hub, registry, resources) = (Arc::clone(client.hub()), registry.collect(), Arc::new(resources));
-        Self { node: Node::new(hub, Options::default(), registry, resources, HashMap::new(), None) }
+        Self {
+            node: Node::new(
+                hub,
+                Options::default(),
+                registry,
+                resources,
+                HashMap::new(),
+                None,
+                Wardens::default(),
+            ),
+        }
     }
 
     /// Looks at every run of a workflow that has not ended, newest first.

@@ -12,6 +12,9 @@ struct Rules;
 #[doc = include_str!("../../../docs/for-each.md")]
 struct ForEach;
 
+#[doc = include_str!("../../../docs/machines.md")]
+struct Machines;
+
 #[doc = include_str!("../../../docs/starting.md")]
 struct Starting;
 

@@ -22,6 +22,7 @@ use crate::{
     heart::Heart,
     hub::{Hub, PAYLOAD_LIMIT},
     identity::Identity,
+    machine::{BreakerState, Health, Managed, Observer, Wardens},
     node::{Node, Registered, Saboteur},
     options::{DEFAULT_QUEUE, Options},
     outpost::Outpost,
@@ -65,6 +66,17 @@ impl Engine {
         self.node.watchdog.overdue(self.client.hub().clock.now())
     }
 
+    /// Whether the managed resources can be used, in the order in which they were given.
+    pub fn health(&self) -> impl Future<Output = Vec<Health>> + Send {
+        boxed(self.node.wardens.health())
+    }
+
+    /// The circuit breakers of state machines that were asked in this process so far, by name.
+    #[must_use]
+    pub fn breakers(&self) -> Vec<(String, BreakerState)> {
+        self.node.guards.breakers(self.client.hub().clock.now())
+    }
+
     /// Stops in two phases. Softly: nothing new starts, what executes may finish within `stop_grace`, and
     /// everything is committed and handed over. Then hard: what still executes is stopped; its attempts do not
     /// count.
@@ -104,11 +116,21 @@ impl Engine {
         }
         let idle = timeout(HANDOVER, self.idle()).await.is_ok();
         let left = self.leave(HANDOVER).await;
+        let torn_down = match timeout(HANDOVER, node.wardens.tear_down()).await {
+            Ok(problems) => problems,
+            Err(_) => vec!["a managed resource takes too long to be torn down".to_owned()],
+        };
         self.client.hub().closed.cancel();
         let held = node.held();
         match (idle, left) {
-            (true, Ok(())) => Ok(()),
+            (true, Ok(())) if torn_down.is_empty() => Ok(()),
+            (true, Ok(())) => {
+                Err(Error::Unavailable(format!("the engine stopped, but {}", torn_down.join("; "))))
+            }
             (_, left) => {
+                for problem in torn_down {
+                    tracing::error!("{problem}");
+                }
                 let why = left.err().map(|error| format!(" ({error})")).unwrap_or_default();
                 let what = match held {
                     0 => "and could not say so".to_owned(),
@@ -206,6 +228,8 @@ pub struct EngineBuilder {
     served: Option<Vec<Arc<str>>>,
     rules: Vec<Rule>,
     executors: HashMap<Arc<str>, Arc<dyn Executor>>,
+    wardens: Wardens,
+    observers: Vec<Box<dyn Observer>>,
     #[cfg(feature = "testing")]
     lab: Option<(Arc<crate::testing::Shared>, windlass_store::Memory)>,
 }
@@ -223,6 +247,8 @@ impl EngineBuilder {
             served: None,
             rules: Vec::new(),
             executors: HashMap::new(),
+            wardens: Wardens::default(),
+            observers: Vec::new(),
             #[cfg(feature = "testing")]
             lab: None,
         }
@@ -248,6 +274,20 @@ impl EngineBuilder {
     /// A value that tasks get by its type, as `Res<T>`, and that the rest of the program goes on using.
     pub fn shared<T: Send + Sync + 'static>(mut self, value: Arc<T>) -> Self {
         self.resources.share(value);
+        self
+    }
+
+    /// A value that tasks get by its type, as `Res<T>`, and that is set up when the engine is launched and torn down when
+    /// it is stopped. Of several, the first is set up first and torn down last.
+    pub fn managed<T: Managed>(mut self, value: T) -> Self {
+        let value = Arc::new(value);
+        self.wardens.add(Arc::clone(&value) as _);
+        self.shared(value)
+    }
+
+    /// Has somebody told how state machines go from state to state in this process.
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.observers.push(Box::new(observer));
         self
     }
 
@@ -419,9 +459,25 @@ impl EngineBuilder {
         let saboteur: Option<Saboteur> = None;
         let resources = Arc::new(self.resources);
         let (options, executors) = (self.options, self.executors);
-        let node = Node::new(Arc::clone(&hub), options, registry, resources, executors, saboteur);
-        let heart = Heart::start(Arc::clone(&node)).await?;
-        let unblocked = Claimer::unblock(&node).await?;
+        self.wardens.set_up().await.map_err(|problem| Error::Launch { problems: vec![problem] })?;
+        let node =
+            Node::new(Arc::clone(&hub), options, registry, resources, executors, saboteur, self.wardens);
+        let joined = async {
+            let start =
+                |error: std::io::Error| Error::Unavailable(format!("no thread for observers: {error}"));
+            node.observers.start(self.observers).map_err(start)?;
+            let heart = Heart::start(Arc::clone(&node)).await?;
+            Ok::<_, Error>((heart, Claimer::unblock(&node).await?))
+        };
+        let (heart, unblocked) = match joined.await {
+            Ok(joined) => joined,
+            Err(error) => {
+                for problem in node.wardens.tear_down().await {
+                    tracing::error!("{problem}");
+                }
+                return Err(error);
+            }
+        };
         if unblocked > 0 {
             tracing::info!(runs = unblocked, "blocked runs are tried with this program's code");
         }

@@ -77,6 +77,7 @@ mod handle;
 mod heart;
 mod hub;
 mod identity;
+pub mod machine;
 mod metric;
 mod node;
 mod options;
@@ -167,7 +168,7 @@ pub use windlass_core::{
 #[cfg(feature = "macros")]
 pub use windlass_macros::flow;
 #[cfg(feature = "macros")]
-pub use windlass_macros::{compose, task, test, workflow};
+pub use windlass_macros::{compose, machine, task, test, workflow};
 pub use windlass_store as store;
 
 /// Waits for several calls of a durable function, and goes on with the first that ends.
@@ -192,5 +193,5 @@ pub mod prelude {
         TaskCx, Workflow,
     };
     #[cfg(feature = "macros")]
-    pub use windlass_macros::{compose, flow, task, workflow};
+    pub use windlass_macros::{compose, flow, machine, task, workflow};
 }

@@ -25,4 +25,5 @@ pub use crate::{
         transaction::AsyncTransaction,
     },
     flow::{FlowCode, FlowParts, flow, keep},
+    machine::parts::*,
 };

@@ -25,6 +25,7 @@ use crate::{
     by_run::ByRun,
     guests::Guests,
     hub::Hub,
+    machine::{Guards, Observers, Wardens},
     metric::{self, Meters},
     options::Options,
     routes::{Routes, Rule},
@@ -119,6 +120,12 @@ pub(crate) struct Node {
     pub(crate) leaving: CancellationToken,
     /// The blocking attempts that exist.
     pub(crate) blocking: Busy,
+    /// What stands before the handlers of state machines.
+    pub(crate) guards: Guards,
+    /// Who is told of state machines.
+    pub(crate) observers: Observers,
+    /// The resources that are set up and torn down.
+    pub(crate) wardens: Wardens,
 }
 
 impl Node {
@@ -129,6 +136,7 @@ impl Node {
         resources: Arc<Resources>,
         executors: HashMap<Arc<str>, Arc<dyn Executor>>,
         saboteur: Option<Saboteur>,
+        wardens: Wardens,
     ) -> Arc<Self> {
         let slots = Slots::new(&options.queues, options.slots);
         Arc::new(Self {
@@ -160,6 +168,9 @@ impl Node {
             stopping: CancellationToken::new(),
             leaving: CancellationToken::new(),
             blocking: Busy::default(),
+            guards: Guards::default(),
+            observers: Observers::default(),
+            wardens,
         })
     }
 

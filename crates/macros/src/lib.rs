@@ -14,6 +14,10 @@ mod flow_parameter;
 mod graph;
 mod json;
 mod lab_test;
+mod machine;
+mod machine_state;
+mod method;
+mod on;
 mod options;
 mod parameter;
 mod retry;
@@ -121,6 +125,53 @@ pub fn flow(arguments: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn compose(tokens: TokenStream) -> TokenStream {
     compose::expand(tokens.into()).into()
+}
+
+/// Makes a workflow of the methods of an `impl` block that handle states.
+///
+/// A method with `#[on(State, to = [Next, …])]` is called when a run is in that state, and returns the next one. The
+/// macro adds `pub fn workflow()`, a `Workflow` from the data to where a run ended: `Finished { state, data }`. The value
+/// whose methods these are is given to the engine as a resource.
+///
+/// | option | meaning | default |
+/// |---|---|---|
+/// | `state = Type` | the states: an enum that derives `MachineState` | needed |
+/// | `data = Type` | what belongs to a run beside its state | needed |
+/// | `initial = State` | the state that a run begins in | needed |
+/// | `terminal = [State, …]` | the states that a run ends in | needed |
+/// | `name = "…"` | what runs are found by | the type's name, as `order_fulfilment` |
+/// | `description = "…"`, `version = "…"`, `timeout = "…"`, `crate = path` | as for `#[workflow]` | |
+///
+/// Options of `#[on(State, …)]`:
+///
+/// | option | meaning |
+/// |---|---|
+/// | `to = [State, …]` | where it may lead; anything else it returns fails the run |
+/// | `router` | a plain `fn` that only decides: it gets `data`, and makes no calls |
+/// | `poll = "30s"` | it returns `Poll::Ready(state)`, or `Poll::Again` to be asked again after that time |
+/// | `stepped` | it gets `cursor: &mut C` and returns `Progress`; the cursor is recorded after each call |
+/// | `batch = [load, item]` | `load` gives a `Vec`, `item` handles each; it gets `results`, a `Vec` of `Result`s in their order |
+/// | `split = [pack, bill]` | these methods run at once; it gets `results: Joined` |
+/// | `join = …` | how many branches are enough: `all` (the default), `any`, `quorum(2)`, `percentage(50)`, `partial(1)`, `partial_timeout("30s")` |
+/// | `limit = 4` | how many branches or items run at once |
+/// | `each_retry(…)` | what happens when a branch or an item fails, as `retry` of a task |
+/// | `retry(…)` | what happens when the handler fails: it is called again, and what is recorded is kept. Default: the run fails |
+/// | `timeout = "…"` | the longest that one attempt may take |
+/// | `breaker(name = "bank", failures = 5, open = "30s", probes = 1)` | after so many failures it is left alone for so long |
+/// | `rate(100, per = "1s")` | how often it may begin in one process; it waits for its turn |
+///
+/// Parameters are known by their names: `cx: &Flow`, `data: &mut Data`, `results`, `cursor`. A branch, `load` and `item`
+/// are single steps, and take `cx: &Cx` (or none), `data: &Data` and `item`; a branch that takes `cx: &Flow` makes calls
+/// of its own instead.
+#[proc_macro_attribute]
+pub fn machine(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    machine::expand(arguments.into(), item.into()).into()
+}
+
+/// Makes an enum the states of a machine. `#[machine_state(crate = path)]` says where the `windlass` crate is.
+#[proc_macro_derive(MachineState, attributes(machine_state))]
+pub fn machine_state(item: TokenStream) -> TokenStream {
+    machine_state::expand(item.into()).into()
 }
 
 /// Runs an `async fn` as a test, in memory and in virtual time.

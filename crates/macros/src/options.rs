@@ -128,7 +128,11 @@ pub(crate) fn task_name(name: &Ident, input: ParseStream) -> syn::Result<Ident> 
 
 /// The names of several tasks.
 pub(crate) fn task_names(name: &Ident, input: ParseStream) -> syn::Result<Vec<Ident>> {
-    let example = "[load, clean]";
+    names(name, "[load, clean]", "tasks", input)
+}
+
+/// Several names of something.
+pub(crate) fn names(name: &Ident, example: &str, what: &str, input: ParseStream) -> syn::Result<Vec<Ident>> {
     equals(name, example, input)?;
     if !input.peek(token::Bracket) {
         return Err(syn::Error::new(input.span(), format!("`{name}` takes a list: `{name} = {example}`")));
@@ -139,7 +143,7 @@ pub(crate) fn task_names(name: &Ident, input: ParseStream) -> syn::Result<Vec<Id
         |error| {
             syn::Error::new(
                 error.span(),
-                format!("`{name}` takes names of tasks, without quotes: `{name} = {example}`"),
+                format!("`{name}` takes names of {what}, without quotes: `{name} = {example}`"),
             )
         },
     )?;

@@ -8,6 +8,7 @@ fn kept(names: &[&str]) -> Vec<Kept> {
         kind: CallKind::Step,
         at: Time(at),
         is_old: false,
+        is_past: false,
     };
     (1..).zip(names).map(at).collect()
 }
@@ -67,6 +68,79 @@ fn a_child_has_the_same_id_whenever_it_is_asked_for_and_another_in_the_next_gene
     assert_eq!(journal.child("ask", 1), journal.child("ask", 1));
     assert_ne!(journal.child("ask", 1), journal.child("ask", 2));
     assert_ne!(journal.child("ask", 1), journal.child("ask#2", 1));
+}
+
+/// A visit of `A` that is over, and a visit of `B` that is not.
+fn visited() -> Vec<Kept> {
+    let mut all = kept(&["A:x", "A", "B:x", "B:y"]);
+    all[0].is_past = true;
+    all[1].kind = CallKind::Visit;
+    all
+}
+
+#[test]
+fn what_was_called_in_a_visit_that_is_over_is_passed_over() {
+    let mut journal = Journal::new(RunId::new(), 0, Time(0), visited());
+    assert_eq!(&*journal.upcoming("A"), "A");
+    journal.call("A", CallKind::Visit).unwrap();
+    assert_eq!(&*journal.upcoming("A"), "A#2");
+    assert_eq!(journal.hear().unwrap().as_deref(), Some("A"));
+    assert!(journal.has_just_left());
+    journal.enter();
+    journal.call_within("B", "x", CallKind::Step).unwrap();
+    assert_eq!(journal.hear().unwrap().as_deref(), Some("B:x"));
+    assert_eq!(journal.settle().unwrap_err().to_string().split(' ').next(), Some("`B:y`"));
+    journal.call_within("B", "y", CallKind::Step).unwrap();
+    assert_eq!(journal.hear().unwrap().as_deref(), Some("B:y"));
+    assert!(journal.settle().unwrap());
+}
+
+#[test]
+fn a_visit_that_is_made_again_sees_what_it_saw_and_may_leave_alone_what_completed() {
+    let mut journal = Journal::new(RunId::new(), 0, Time(0), visited());
+    journal.call("A", CallKind::Visit).unwrap();
+    journal.hear().unwrap();
+    journal.enter();
+    let drawn = journal.draw();
+    for name in ["x", "y"] {
+        journal.call_within("B", name, CallKind::Step).unwrap();
+        journal.hear().unwrap();
+    }
+    journal.rest();
+    assert!(!journal.settle().unwrap(), "nothing begins while it rests");
+    journal.begin_again("B", |kept| *kept.name == *"B:x");
+    assert_eq!((journal.draw(), journal.now()), (drawn, Time(2)));
+    assert_eq!(&*journal.call_within("B", "x", CallKind::Step).unwrap(), "B:x");
+    assert_eq!(journal.hear().unwrap(), None, "it is made once more");
+    assert!(journal.settle().unwrap());
+    journal.record("B:x".into(), CallKind::Step, Time(9));
+    assert_eq!(journal.hear().unwrap().as_deref(), Some("B:x"));
+    journal.call_within("B", "y", CallKind::Step).unwrap();
+    assert_eq!(journal.hear().unwrap().as_deref(), Some("B:y"), "it is asked for");
+    journal.check_all_called().unwrap();
+}
+
+#[test]
+fn somebody_who_looks_back_sees_what_was_seen_and_has_to_call_the_same() {
+    let mut all = visited();
+    all[2].is_past = true;
+    all[3] = Kept { name: "B".into(), kind: CallKind::Visit, ..all[3].clone() };
+    let mut journal = Journal::new(RunId::new(), 0, Time(0), all);
+    let first = journal.draw();
+    journal.call("A", CallKind::Visit).unwrap();
+    journal.hear().unwrap();
+    let second = journal.draw();
+    journal.call("B", CallKind::Visit).unwrap();
+    journal.hear().unwrap();
+    journal.look_back(None);
+    assert_eq!((journal.draw(), journal.now()), (first, Time(0)));
+    assert!(journal.check_looked_back("A").is_err());
+    journal.call_within("A", "x", CallKind::Step).unwrap();
+    assert_eq!(journal.hear().unwrap().as_deref(), Some("A:x"));
+    journal.check_looked_back("A").unwrap();
+    journal.look_back(Some("A"));
+    assert_eq!((journal.draw(), journal.now()), (second, Time(2)));
+    assert!(journal.check_looked_back("B").is_err());
 }
 
 proptest! {

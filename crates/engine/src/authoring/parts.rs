@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use windlass_core::{
-    Backoff, Draft, Durability, Failure, Merge, OnFailure, Output, Retry, RetryOn, Rule, TaskDraft,
+    Backoff, Chart, Draft, Durability, Failure, Merge, OnFailure, Output, Retry, RetryOn, Rule, TaskDraft,
 };
 
 use super::{AnyWorkflow, Predicate, TaskCode, Workflow};
@@ -137,7 +137,7 @@ pub fn build<I, O>(workflow: WorkflowParts, tasks: Vec<(TaskParts, TaskCode)>) -
 /// # Panics
 ///
 /// When its name is none. The macro has checked that it is.
-pub(crate) fn build_flow<I, O>(parts: FlowParts, code: TaskCode) -> Workflow<I, O> {
+pub(crate) fn build_flow<I, O>(parts: FlowParts, chart: Option<Chart>, code: TaskCode) -> Workflow<I, O> {
     let mut task = TaskDraft::new(parts.name).retry(Retry::attempts(1));
     task.flow = true;
     task.code = Some(parts.code.to_owned());
@@ -146,7 +146,10 @@ pub(crate) fn build_flow<I, O>(parts: FlowParts, code: TaskCode) -> Workflow<I, 
     draft.version = parts.version.map(str::to_owned);
     draft.timeout = parts.timeout;
     match draft.check() {
-        Ok(definition) => AnyWorkflow::new(definition, vec![code]).typed(),
+        Ok(mut definition) => {
+            definition.chart = chart;
+            AnyWorkflow::new(definition, vec![code]).typed()
+        }
         Err(problems) => panic!("the flow `{}` does not hold together:\n{problems}", parts.name),
     }
 }

@@ -49,14 +49,14 @@ pub struct ChildWait<'f, O> {
 }
 
 impl<'f, O> ChildWait<'f, O> {
-    pub(super) fn new<I>(scene: &'f Arc<Scene>, workflow: Workflow<I, O>, input: I) -> Self
+    pub(super) fn new<I>(scene: &'f Arc<Scene>, within: &str, workflow: Workflow<I, O>, input: I) -> Self
     where
         I: Serialize + Send + Sync + 'static,
     {
         let name = workflow.name().to_owned();
         let new = prepare(scene, Request::new(workflow.into(), input));
         let call = new.and_then(|new| {
-            let number = scene.call(&name, CallKind::Child, None)?;
+            let number = scene.call(within, &name, CallKind::Child, None)?;
             scene.add_child(number, new);
             Ok(number)
         });

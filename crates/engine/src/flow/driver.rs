@@ -14,7 +14,7 @@ use windlass_core::{CallKind, Divergence, Failure, FailureKind, Time};
 use windlass_store::InboxRow;
 
 use super::{
-    Flow, FlowCode, ForeignWaits,
+    Flow, FlowCode, ForeignWaits, LookBack,
     dry::Replayed,
     scene::{self, Scene, State, Status},
     undo::{Halted, put_in_order},
@@ -43,6 +43,8 @@ pub(super) struct Driver {
     code: FlowCode,
     /// Whether the function is being run again from its top although nothing was lost.
     is_rehearsal: bool,
+    /// How the function ended, while what it left out is looked back at.
+    ended: Option<Body>,
 }
 
 type Closing = Pin<Box<dyn Future<Output = Result<(), Halted>> + Send>>;
@@ -81,6 +83,7 @@ impl Driver {
             call,
             code: Arc::clone(code),
             is_rehearsal: false,
+            ended: None,
         }
     }
 
@@ -164,7 +167,10 @@ impl Driver {
                     self.ask = true;
                 }
                 Ok(false) if self.attend() => {}
-                Ok(false) => return Poll::Pending,
+                Ok(false) => match self.lost() {
+                    Some(divergence) => return self.block(&divergence),
+                    None => return Poll::Pending,
+                },
             }
         }
     }
@@ -211,6 +217,10 @@ impl Driver {
 
     /// The function has returned.
     fn returned(&mut self, body: Body) -> Poll<Body> {
+        let looked_back = self.scene.state().looking_back.take();
+        if let Some(visit) = looked_back {
+            return self.looked_back(&visit);
+        }
         let checked = self.scene.state().journal.check_all_called();
         if let Err(divergence) = checked {
             return self.block(&divergence);
@@ -238,7 +248,8 @@ impl Driver {
         };
         let state = self.scene.state();
         // What is being recorded, or was and has not been heard of, may have to be undone too.
-        let is_in_order = state.undos.is_empty() && state.children.is_empty() && state.is_quiet();
+        let has_nothing = state.undos.is_empty() && state.passed.is_empty() && state.children.is_empty();
+        let is_in_order = has_nothing && state.is_quiet();
         drop(state);
         if is_in_order {
             self.leave(Phase::Over);
@@ -250,12 +261,36 @@ impl Driver {
         Poll::Pending
     }
 
+    /// All visits that were passed over have been looked back at; or one of them is not what it was.
+    fn looked_back(&mut self, last: &str) -> Poll<Body> {
+        let checked = self.scene.state().journal.check_looked_back(last);
+        match checked {
+            Err(divergence) => self.block(&divergence),
+            Ok(()) => {
+                let body = self.ended.take().unwrap_or_else(|| Err(cut_off()));
+                self.put_in_order(body);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Says that a visit which is looked back at waits for something that it called, and is not recorded.
+    fn lost(&self) -> Option<Divergence> {
+        let state = self.scene.state();
+        let visit = state.looking_back.as_ref().filter(|_| state.has_waits())?;
+        let unheard = state.journal.check_looked_back(visit).err();
+        Some(unheard.unwrap_or_else(|| state.journal.not_called(visit, CallKind::Visit)))
+    }
+
     /// Whether nothing is under way that running the function again would do twice.
     fn may_rehearse(&self) -> bool {
         let state = self.scene.state();
         !self.waker.is_foreign()
             && state.rehearses
             && state.journal.is_live()
+            && state.looking_back.is_none()
+            // What follows the end of a visit is ours.
+            && !state.journal.has_just_left()
             && state.is_quiet()
             && !state.is_busy()
     }
@@ -292,7 +327,22 @@ impl Driver {
     /// Sees to the calls that end by themselves. Answers whether the function may go on because of it.
     fn attend(&mut self) -> bool {
         let mut state = self.scene.state();
-        if state.waits.is_empty() || !state.may_begin() {
+        if state.must_not_rest() {
+            let woken = state.stop_resting();
+            drop(state);
+            let goes_on = !woken.is_empty();
+            ours(|| woken.into_iter().for_each(Waker::wake));
+            return goes_on;
+        }
+        if !state.may_begin() {
+            return false;
+        }
+        if let Some(visit) = state.ready_visit() {
+            drop(state);
+            ours(|| visit.wake());
+            return true;
+        }
+        if state.waits.is_empty() {
             return false;
         }
         let now = self.scene.now();
@@ -368,7 +418,7 @@ impl Driver {
         let mut state = self.scene.state();
         let next = state.attended().filter_map(|call| call.due).min().filter(|_| state.may_begin());
         let is_held = state.is_paused && !state.is_busy();
-        let waits = is_held || (!state.is_busy() && !state.open.is_empty() && !self.waker.is_foreign());
+        let waits = is_held || (!state.is_busy() && state.has_waits() && !self.waker.is_foreign());
         let topics = state.attended().filter_map(|call| call.topic.as_deref().map(str::to_owned)).collect();
         let until = next.unwrap_or(Time::MAX);
         let has_to_say = state.set_rest(if is_held { Vec::new() } else { topics }, waits.then_some(until));
@@ -487,12 +537,12 @@ impl Future for Driver {
                     };
                     let state = this.scene.state();
                     let (is_halted, is_closing) = (state.is_halted, state.closing.is_some());
-                    let is_busy = state.is_busy();
+                    let (is_busy, is_looking_back) = (state.is_busy(), state.looking_back.is_some());
                     drop(state);
                     if is_halted && !is_busy {
                         return this.surrender();
                     }
-                    if is_closing && this.has_had_grace(cx) {
+                    if is_closing && !is_looking_back && this.has_had_grace(cx) {
                         this.put_in_order(Err(cut_off()));
                         continue;
                     }
@@ -538,6 +588,14 @@ impl Future for Driver {
 
 impl Driver {
     fn put_in_order(&mut self, body: Body) {
+        let passed = std::mem::take(&mut self.scene.state().passed);
+        if let Some(first) = passed.first() {
+            self.undefer();
+            self.scene.state().looking_back = Some(Arc::clone(&first.visit));
+            (self.ended, self.ask) = (Some(body), true);
+            let (scene, cx) = (Arc::clone(&self.scene), self.cx.clone());
+            return self.leave(Phase::Function(Box::pin(LookBack::all(scene, cx, passed))));
+        }
         self.begin_closing(Box::pin(put_in_order(Arc::clone(&self.scene))), body);
     }
 
@@ -593,7 +651,7 @@ fn child_turn(number: u64, call: &mut scene::Call, scene: &Scene) -> Option<Chil
 }
 
 fn make(scene: &Arc<Scene>, call: &Call, code: &FlowCode) -> BoxFuture {
-    let flow = Flow::new(Arc::clone(scene), call.cx().clone());
+    let flow = Flow::new(Arc::clone(scene), call.cx().clone(), "".into());
     guard(|| code(call.clone(), flow)).unwrap_or_else(|panic| Box::pin(async { Err(panic) }))
 }
 

@@ -11,6 +11,7 @@ mod step;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) mod transaction;
 mod undo;
+mod visit;
 mod wait;
 mod waker;
 
@@ -26,8 +27,10 @@ pub use send::Sending;
 pub(crate) use send::pending;
 use serde::{Serialize, de::DeserializeOwned};
 pub use step::{Step, StepBody, TypedStep};
+use visit::LookBack;
+pub(crate) use visit::{Looking, RATE, TIMEOUT, Visit};
 pub use wait::{EventWait, SleepWait, TimedEventWait};
-use windlass_core::{Failure, RunId, Time};
+use windlass_core::{Chart, Failure, RunId, Time};
 
 use crate::{
     AnyWorkflow, BoxFuture, Call, Cx, TaskCode, Workflow,
@@ -50,11 +53,13 @@ pub(crate) const INHERITED: u32 = 0;
 pub struct Flow {
     scene: Arc<Scene>,
     cx: Cx,
+    /// The visit of a state that this is for, in a state machine; else empty.
+    within: Arc<str>,
 }
 
 impl Flow {
-    fn new(scene: Arc<Scene>, cx: Cx) -> Self {
-        Self { scene, cx }
+    fn new(scene: Arc<Scene>, cx: Cx, within: Arc<str>) -> Self {
+        Self { scene, cx, within }
     }
 
     /// The run.
@@ -81,7 +86,7 @@ impl Flow {
     /// the step's own [`Cx`]. It is known by its name, and by how many steps of that name were called before: both are
     /// settled where this is called, not where the future is awaited.
     pub fn step<'f, T, How>(&'f self, name: impl AsRef<str>, body: impl StepBody<'f, T, How>) -> Step<'f, T> {
-        Step::new(&self.scene, name.as_ref(), body)
+        Step::new(&self.scene, &self.within, name.as_ref(), body)
     }
 
     /// The same for code that blocks its thread: it runs on the blocking pool, and owns what it needs.
@@ -91,22 +96,22 @@ impl Flow {
         T: Serialize + Send + Sync + 'static,
         E: TaskError + Send + 'static,
     {
-        Step::blocking(&self.scene, name.as_ref(), body)
+        Step::blocking(&self.scene, &self.within, name.as_ref(), body)
     }
 
     /// Waits, across restarts if need be, and costs nothing while it does.
     pub fn sleep(&self, span: Duration) -> SleepWait<'_> {
-        SleepWait::after(&self.scene, span)
+        SleepWait::after(&self.scene, &self.within, span)
     }
 
     /// Waits until a time.
     pub fn sleep_until(&self, time: Time) -> SleepWait<'_> {
-        SleepWait::until(&self.scene, time)
+        SleepWait::until(&self.scene, &self.within, time)
     }
 
     /// Waits for an event: the first of its name that was sent to this run and not received yet.
     pub fn event<T: DeserializeOwned>(&self, event: Event<T>) -> EventWait<'_, T> {
-        EventWait::new(&self.scene, event.name())
+        EventWait::new(&self.scene, &self.within, event.name())
     }
 
     /// Starts a run of another workflow, a child of this one, and waits for its result. It is started once, and known by
@@ -116,7 +121,7 @@ impl Flow {
     where
         I: Serialize + Send + Sync + 'static,
     {
-        ChildWait::new(&self.scene, workflow, input)
+        ChildWait::new(&self.scene, &self.within, workflow, input)
     }
 
     /// Ends this round of an endless function, and begins the next one with another input and nothing recorded: the
@@ -161,9 +166,13 @@ impl Flow {
     /// `if cx.patch("ask-for-consent") { new code } else { old code }`
     #[must_use]
     pub fn patch(&self, name: &str) -> bool {
-        let (is_on, is_new) = self.scene.state().patch(name);
+        let name = match &*self.within {
+            "" => name.to_owned(),
+            visit => windlass_core::within(visit, name),
+        };
+        let (is_on, is_new) = self.scene.state().patch(&name);
         if is_new {
-            self.scene.keep_patch(name);
+            self.scene.keep_patch(&name);
         }
         is_on
     }
@@ -243,6 +252,16 @@ pub struct FlowParts {
 /// The workflow that a durable function is. `wants` names the resources that it takes.
 #[doc(hidden)]
 pub fn flow<I, O>(parts: FlowParts, wants: Vec<crate::Want>, code: FlowCode) -> Workflow<I, O> {
+    charted(parts, None, wants, code)
+}
+
+/// The same, for one that goes through these states.
+pub(crate) fn charted<I, O>(
+    parts: FlowParts,
+    chart: Option<Chart>,
+    wants: Vec<crate::Want>,
+    code: FlowCode,
+) -> Workflow<I, O> {
     let mut body = TaskCode::asynchronous(move |call| -> BoxFuture {
         match call.cx().inner().scene() {
             Some(scene) => Box::pin(Driver::new(scene, call, &code)),
@@ -250,7 +269,7 @@ pub fn flow<I, O>(parts: FlowParts, wants: Vec<crate::Want>, code: FlowCode) -> 
         }
     });
     body.wants = wants;
-    parts::build_flow(parts, body)
+    parts::build_flow(parts, chart, body)
 }
 
 /// The same function, which keeps these older versions of it for the runs that began under them.

@@ -19,7 +19,14 @@ use tokio::sync::Notify;
 use windlass_core::{CallKind, Detail, Divergence, Failure, Journal, Kept, LaneId, StepKind, Time, Verdict};
 use windlass_store::{StepRow, Unit};
 
-use super::{INHERITED, child::Child, dry::Replayed, undo::Undo, waker};
+use super::{
+    INHERITED,
+    child::Child,
+    dry::Replayed,
+    undo::Undo,
+    visit::{LookBack, Undone, mark_past},
+    waker,
+};
 use crate::{Cx, Error, Slot, attempt::Host, committer::Reply, run_loop::RunCell, take_up};
 
 /// The call whose record says what a round of the function begins with.
@@ -54,14 +61,14 @@ struct Line {
 pub(super) struct State {
     pub(super) journal: Journal,
     /// What is recorded of calls that the function has not heard of yet; in a laboratory, of all calls.
-    outcomes: HashMap<Arc<str>, Outcome>,
+    pub(super) outcomes: HashMap<Arc<str>, Outcome>,
     /// Whether the function is run again from its top after every step, to see whether it does the same.
     pub(super) rehearses: bool,
     /// Calls that the function has not heard of yet, by the number of the call.
     pub(super) open: BTreeMap<u64, Call>,
     /// Those of them that somebody has to look after: they have a time, or wait for a message.
     pub(super) waits: BTreeSet<u64>,
-    numbers: HashMap<Arc<str>, u64>,
+    pub(super) numbers: HashMap<Arc<str>, u64>,
     next: u64,
     /// Children that the function has called and not heard of, by the number of the call.
     pub(super) children: BTreeMap<u64, Child>,
@@ -72,7 +79,9 @@ pub(super) struct State {
     next_input: Option<Slot>,
     began_at: Time,
     /// What earlier attempts of a step came to, as recorded.
-    tried: HashMap<Arc<str>, (u32, Option<Time>)>,
+    pub(super) tried: HashMap<Arc<str>, (u32, Option<Time>)>,
+    /// Which attempt of a step was its last, where it failed for good: a state machine may make it once more.
+    pub(super) failed: HashMap<Arc<str>, u32>,
     saved: BTreeMap<Arc<str>, Slot>,
     /// Undos of completed steps, in the order in which the steps were recorded.
     pub(super) undos: Vec<(Arc<str>, Bytes, Undo)>,
@@ -108,6 +117,14 @@ pub(super) struct State {
     pub(super) misfit: Option<Divergence>,
     /// What a replay that does nothing came to.
     pub(super) replayed: Option<Replayed>,
+    /// Visits of states that are over, and whose code was not run: only their record was read.
+    pub(super) passed: Vec<LookBack>,
+    /// The visit that is being looked back at, when the run does not complete.
+    pub(super) looking_back: Option<Arc<str>>,
+    /// The call by which a visit of a state ends, or is made once more.
+    pub(super) turning: Option<u64>,
+    /// What the present visit of a state has heard of, in case it is made once more; none outside of state machines.
+    pub(super) heard: Option<Vec<Arc<str>>>,
 }
 
 /// How a call ended.
@@ -133,6 +150,8 @@ pub(super) struct Call {
     pub(super) topic: Option<Arc<str>>,
     /// Whether its future is gone.
     dropped: bool,
+    /// Whether the code may be waiting for something else: then this is no reason to park it.
+    is_aside: bool,
     undo: Option<Undo>,
     /// What its code knows of itself, while it runs.
     pub(super) cx: Option<Cx>,
@@ -212,6 +231,7 @@ impl Scene {
             next_input: None,
             began_at: opened_at,
             tried: HashMap::new(),
+            failed: HashMap::new(),
             saved: saved.clone(),
             undos: Vec::new(),
             inherited: HashSet::new(),
@@ -232,16 +252,14 @@ impl Scene {
             patches: HashMap::new(),
             misfit: None,
             replayed: None,
+            passed: Vec::new(),
+            looking_back: None,
+            turning: None,
+            heard: None,
         };
         let mine = |row: &&StepRow| row.name.strip_prefix(&*prefix).is_some_and(|rest| rest.starts_with('/'));
         // What was undone counts as not run, whichever generation undid it: that may be a later one than did it.
-        let mut undone: HashMap<&str, u32> = HashMap::new();
-        for row in records.iter().filter(mine).filter(|row| row.kind == StepKind::Completed) {
-            if let Some(step) = row.name.strip_suffix("/undo") {
-                let last = undone.entry(step).or_default();
-                *last = row.generation.max(*last);
-            }
-        }
+        let mut undone = Undone::of(records.iter().filter(mine), prefix.len() + 1);
         for row in records.iter().filter(mine) {
             let is_old = row.generation < generation;
             let id: Arc<str> = row.name[prefix.len() + 1..].into();
@@ -276,11 +294,7 @@ impl Scene {
             let step = take_up::step(&cell.node.hub, row)?;
             let Detail { call, failure, retry_at, .. } = step.detail;
             let outcome = match row.kind {
-                StepKind::Completed
-                    if is_old && undone.get(&*row.name).is_some_and(|last| *last >= row.generation) =>
-                {
-                    continue;
-                }
+                StepKind::Completed if is_old && undone.has(&id, call, row.generation) => continue,
                 StepKind::Completed => match &row.output {
                     Some(kept) => Outcome::Value(
                         cell.node.hub.read(format_args!("the result of `{id}`"), kept.clone())?,
@@ -290,9 +304,13 @@ impl Scene {
                 // Of earlier generations only completed work counts.
                 _ if is_old && row.generation != INHERITED => continue,
                 StepKind::Failed => {
+                    state.note_failed(&id, row.attempt);
                     Outcome::Failed(failure.map_or_else(|| Failure::new("it failed"), |it| *it))
                 }
                 StepKind::Retrying => {
+                    if call == CallKind::Visit {
+                        state.void_attempt(&id, &mut kept);
+                    }
                     state.tried.insert(id, (row.attempt, retry_at));
                     continue;
                 }
@@ -305,9 +323,10 @@ impl Scene {
             if row.generation == INHERITED {
                 state.inherited.insert(Arc::clone(&id));
             }
-            kept.push(Kept { name: Arc::clone(&id), kind: call, at: row.ended_at, is_old });
+            kept.push(Kept { name: Arc::clone(&id), kind: call, at: row.ended_at, is_old, is_past: false });
             state.outcomes.insert(id, outcome);
         }
+        mark_past(&mut kept);
         state.journal = Journal::new(cell.subject.run, state.round, state.began_at.max(opened_at), kept);
         Ok(Self {
             cell: Arc::clone(cell),

@@ -148,12 +148,17 @@ where
 }
 
 impl<'f, T> Step<'f, T> {
-    pub(super) fn new<How>(scene: &'f Arc<Scene>, name: &str, mut body: impl StepBody<'f, T, How>) -> Self {
+    pub(super) fn new<How>(
+        scene: &'f Arc<Scene>,
+        within: &str,
+        name: &str,
+        mut body: impl StepBody<'f, T, How>,
+    ) -> Self {
         let work = Box::new(move |cx| body.attempt(cx));
-        Self::of(scene, name, work)
+        Self::of(scene, within, name, work)
     }
 
-    pub(super) fn blocking<F, E>(scene: &'f Arc<Scene>, name: &str, body: F) -> Self
+    pub(super) fn blocking<F, E>(scene: &'f Arc<Scene>, within: &str, name: &str, body: F) -> Self
     where
         F: FnOnce() -> Result<T, E> + Clone + Send + 'static,
         T: Serialize + Send + Sync + 'static,
@@ -167,17 +172,18 @@ impl<'f, T> Step<'f, T> {
                 work.await.unwrap_or_else(|_| Err(Failure::new("the blocking pool is shut down").into()))
             })
         };
-        Self::of(scene, name, Box::new(work))
+        Self::of(scene, within, name, Box::new(work))
     }
 
     /// A step whose attempts record their result themselves.
     #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub(super) fn in_transaction(
         scene: &'f Arc<Scene>,
+        within: &str,
         name: &str,
         attempt: impl Fn(u64, Cx) -> Attempt<'f> + Send + 'f,
     ) -> Self {
-        let mut step = Self::of(scene, name, Box::new(|_| Box::pin(std::future::pending())));
+        let mut step = Self::of(scene, within, name, Box::new(|_| Box::pin(std::future::pending())));
         if let Ok(call) = step.call {
             step.work = Box::new(move |cx| attempt(call, cx));
         }
@@ -185,9 +191,9 @@ impl<'f, T> Step<'f, T> {
         step
     }
 
-    fn of(scene: &'f Arc<Scene>, name: &str, work: Work<'f>) -> Self {
+    fn of(scene: &'f Arc<Scene>, within: &str, name: &str, work: Work<'f>) -> Self {
         Self {
-            call: scene.call(name, CallKind::Step, None),
+            call: scene.call(within, name, CallKind::Step, None),
             scene,
             work,
             retry: Retry::default(),
@@ -326,9 +332,10 @@ impl<'f, T> Step<'f, T> {
             }
             Err(failure) => failure,
         };
-        let retry = self.retry.decide(number, &failure, crate::run_loop::fastrand()).map(|delay| at + delay);
+        let tries = number - scene.state().spent_before(id);
+        let retry = self.retry.decide(tries, &failure, crate::run_loop::fastrand()).map(|delay| at + delay);
         let retry = retry.filter(|_| scene.state().closing.is_none());
-        scene.log_failure(id, number, &self.retry, &failure, retry.map(|retry| retry.since(at)));
+        scene.log_failure(id, tries, &self.retry, &failure, retry.map(|retry| retry.since(at)));
         let detail =
             Detail { failure: Some(Box::new(failure.clone())), retry_at: retry, ..Detail::default() };
         let detail = match scene.cell.encode(&detail) {
@@ -338,6 +345,7 @@ impl<'f, T> Step<'f, T> {
         let (kind, then) = match retry {
             Some(retry) => (StepKind::Retrying, Then::Backoff(Arc::clone(id), number, retry)),
             None => {
+                scene.state().note_failed(id, number);
                 (StepKind::Failed, Then::Ended(Arc::clone(id), CallKind::Step, at, Outcome::Failed(failure)))
             }
         };

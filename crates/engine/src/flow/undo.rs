@@ -69,7 +69,10 @@ impl Scene {
     fn take_undos(&self) -> Vec<(Arc<str>, Bytes, Undo)> {
         let mut state = self.state();
         while let Ok(Some(_)) = state.hear() {}
-        mem::take(&mut state.undos)
+        let mut undos = mem::take(&mut state.undos);
+        // Those that looking back found come last, and are the oldest.
+        undos.sort_by_key(|(id, ..)| state.journal.place(id));
+        undos
     }
 
     async fn keep_verdict(self: &Arc<Self>) {
@@ -152,7 +155,7 @@ impl Scene {
     }
 
     /// What the store keeps of the rest of a record. A run that cannot be recorded goes no further.
-    async fn encoded(&self, detail: &Detail) -> Option<Bytes> {
+    pub(super) async fn encoded(&self, detail: &Detail) -> Option<Bytes> {
         match self.cell.encode(detail) {
             Ok(detail) => detail,
             Err(why) => {

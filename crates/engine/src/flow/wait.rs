@@ -48,24 +48,37 @@ pub struct SleepWait<'f> {
 }
 
 impl<'f> SleepWait<'f> {
-    pub(super) fn after(scene: &'f Arc<Scene>, span: Duration) -> Self {
-        let wait = Self::new(scene);
+    pub(super) fn after(scene: &'f Arc<Scene>, within: &str, span: Duration) -> Self {
+        let wait = Self::new(scene, within, "sleep");
         if let Ok(call) = wait.wait.call {
             scene.set_due(call, span);
         }
         wait
     }
 
-    pub(super) fn until(scene: &'f Arc<Scene>, time: Time) -> Self {
-        let wait = Self::new(scene);
+    pub(super) fn until(scene: &'f Arc<Scene>, within: &str, time: Time) -> Self {
+        Self::pause(scene, within, "sleep", time)
+    }
+
+    pub(super) fn pause(scene: &'f Arc<Scene>, within: &str, name: &str, time: Time) -> Self {
+        let wait = Self::new(scene, within, name);
         if let Ok(call) = wait.wait.call {
             scene.set_due_at(call, time);
         }
         wait
     }
 
-    fn new(scene: &'f Arc<Scene>) -> Self {
-        Self { wait: Wait { scene, call: scene.call("sleep", CallKind::Sleep, None) } }
+    /// A wait of the engine's own, beside what the code waits for.
+    pub(super) fn aside(scene: &'f Arc<Scene>, within: &str, name: &str, time: Time) -> Self {
+        let wait = Self::new(scene, within, name);
+        if let Ok(call) = wait.wait.call {
+            scene.set_aside(call, time);
+        }
+        wait
+    }
+
+    fn new(scene: &'f Arc<Scene>, within: &str, name: &str) -> Self {
+        Self { wait: Wait { scene, call: scene.call(within, name, CallKind::Sleep, None) } }
     }
 }
 
@@ -86,8 +99,8 @@ pub struct EventWait<'f, T> {
 }
 
 impl<'f, T> EventWait<'f, T> {
-    pub(super) fn new(scene: &'f Arc<Scene>, name: &str) -> Self {
-        let call = scene.call(name, CallKind::Event, Some(name.into()));
+    pub(super) fn new(scene: &'f Arc<Scene>, within: &str, name: &str) -> Self {
+        let call = scene.call(within, name, CallKind::Event, Some(name.into()));
         Self { wait: Wait { scene, call }, payload: PhantomData }
     }
 

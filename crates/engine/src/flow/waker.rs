@@ -2,11 +2,13 @@
 
 use std::{
     cell::{Cell, RefCell},
+    future::{Future, poll_fn},
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Wake, Waker},
+    task::{Context, Wake, Waker},
 };
 
 use parking_lot::Mutex;
@@ -46,6 +48,18 @@ pub(super) fn in_step<T>(id: &Arc<str>, work: impl FnOnce() -> T) -> T {
 /// The step whose code is running on this thread.
 pub(super) fn current_step() -> Option<Arc<str>> {
     STEP.with_borrow(Clone::clone)
+}
+
+/// Waits for something of our own that others wake.
+pub(super) async fn for_ours<T>(work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    let mut waker: Option<Arc<StepWaker>> = None;
+    poll_fn(|cx| {
+        let waker = waker.get_or_insert_with(|| StepWaker::new(cx.waker()));
+        waker.set(cx.waker());
+        work.as_mut().poll(&mut Context::from_waker(&Arc::clone(waker).into()))
+    })
+    .await
 }
 
 /// Wakes whoever drives a function, and knows when that was asked for by somebody else.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::{Event, Failure, Flow, Res, Result, Retry, RunState, testing::Lab};
+use windlass::{Engine, Event, Failure, Flow, Res, Result, Retry, RunState, testing::Lab};
 
 use crate::common::{Fut, Tally, function};
 
@@ -248,5 +248,39 @@ async fn a_step_that_is_done_again_after_its_undo_has_another_key(lab: Lab) -> R
     lab.advance(secs(1)).await;
     // Under the key of a charge that was refunded a bank would answer with that charge.
     assert_eq!(tally.all(), [charge.clone(), format!("{charge}:2"), format!("{charge}:3")]);
+    Ok(())
+}
+
+fn cleaned<'a>(cx: &'a Flow, (): (), tally: Res<Tally>) -> Fut<'a, ()> {
+    Box::pin(async move {
+        let tally = &tally;
+        let charged = cx
+            .step("charge", || async move {
+                tally.add("charge");
+                if tally.of("charge") == 1 { Err(Failure::permanent("no")) } else { Ok(()) }
+            })
+            .await;
+        cx.step("clean", || async move {
+            tally.add("clean");
+            Ok::<_, Failure>(())
+        })
+        .await?;
+        charged
+    })
+}
+
+// Not in a laboratory, which would run the function from its top after the first step.
+#[tokio::test]
+async fn a_step_that_an_earlier_generation_completed_is_not_done_again_behind_a_new_one() -> Result<()> {
+    let tally = Tally::default();
+    let flow = || function("cleaned", cleaned);
+    let engine = Engine::open("sqlite::memory:").resource(tally.clone()).workflow(flow()).launch().await?;
+    let run = engine.start(flow(), ()).await?;
+    let mut again = engine.client().run(&flow(), run.id());
+    assert!(run.await.is_err());
+    again.retry().await?;
+    again.await?;
+    assert_eq!((tally.of("charge"), tally.of("clean")), (2, 1));
+    engine.stop().await?;
     Ok(())
 }

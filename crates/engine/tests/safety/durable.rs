@@ -28,7 +28,7 @@ pub const fn sum(plan: &Plan) -> u64 {
 }
 
 /// A step that notes its execution, and whose undo does too.
-async fn noted(cx: &Flow, ledger: &Arc<Ledger>, name: &str, failures: u32) -> Result<u64> {
+pub async fn noted(cx: &Flow, ledger: &Arc<Ledger>, name: &str, failures: u32) -> Result<u64> {
     let (run, undoing) = (cx.run_id(), Arc::clone(ledger));
     let step = cx.step(name, move |s: Cx| async move {
         ledger.note_as(s.run_id(), &format!("/{}", s.task()), s.attempt());

@@ -1,5 +1,5 @@
-//! A process that runs durable functions is killed at every boundary of a record and at random instants, and started
-//! again until it is done.
+//! A process that runs durable functions, or state machines, is killed at every boundary of a record and at random
+//! instants, and started again until it is done.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -10,7 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use windlass::{Engine, RunId, RunState, StepKind};
+use serde::{Serialize, de::DeserializeOwned};
+use windlass::{Engine, RunId, RunState, StepKind, Workflow};
 use windlass_store::Query;
 
 use crate::{
@@ -21,6 +22,7 @@ use crate::{
     program::note_records,
     role::{Boundary, Part, Role},
     room::Room,
+    voyage::{Leg, Luggage, Voyage},
 };
 
 /// A call, which attempt it was, and how that ended.
@@ -30,12 +32,21 @@ type Fact = (String, u32, StepKind);
 const BOOTS: usize = 12;
 
 /// Starts two journeys under keys, one of which fails, and sees them to their ends.
-pub async fn travel(role: &Role, room: &Room, ledger: Arc<Ledger>, links: u64, kill: Option<Boundary>) {
+pub async fn travel(
+    role: &Role,
+    room: &Room,
+    ledger: Arc<Ledger>,
+    by_machine: bool,
+    links: u64,
+    kill: Option<Boundary>,
+) {
     let store = room.store_with(kill_at(kill)).await;
     note_records(&*store, role, room).await;
     let mut builder = Engine::over(store)
+        .resource(Voyage(Arc::clone(&ledger)))
         .resource(ledger)
         .workflow(journey::workflow())
+        .workflow(Voyage::workflow())
         .workflow(errand::workflow())
         .heartbeat(role.heartbeat)
         .stale_after(role.stale_after);
@@ -43,10 +54,34 @@ pub async fn travel(role: &Role, room: &Room, ledger: Arc<Ledger>, links: u64, k
         builder = builder.name("sweep");
     }
     let engine = builder.launch().await.expect("the engine launches");
+    let sums = match by_machine {
+        false => see_off(&engine, room, &journey::workflow(), |plan| plan, links).await,
+        true => {
+            let ends = see_off(&engine, room, &Voyage::workflow(), Luggage::new, links).await;
+            assert_eq!(ends.state, Leg::Home);
+            ends.data.sum
+        }
+    };
+    assert_eq!(sums, sum(&Plan { links, fails: false }));
+    engine.stop().await.expect("the engine stops");
+}
+
+/// Starts two runs, one of which fails, and answers what the other gives.
+async fn see_off<I, O>(
+    engine: &Engine,
+    room: &Room,
+    workflow: &Workflow<I, O>,
+    input: fn(Plan) -> I,
+    links: u64,
+) -> O
+where
+    I: Serialize + Send + Sync + 'static,
+    O: DeserializeOwned + std::fmt::Debug + Send + 'static,
+{
     let mut runs = Vec::new();
     for fails in [false, true] {
         let plan = Plan { links, fails };
-        let start = engine.start(journey::workflow(), plan).key(format!("fails-{fails}"));
+        let start = engine.start(workflow.clone(), input(plan)).key(format!("fails-{fails}"));
         let run = start.await.expect("the run starts");
         room.append("acknowledged", &run.id().to_string());
         let sent = run.send(GO, &7).key("once").await;
@@ -56,14 +91,13 @@ pub async fn travel(role: &Role, room: &Room, ledger: Arc<Ledger>, links: u64, k
     }
     let failed = runs.pop().expect("there are two").await.expect_err("this one fails").to_string();
     assert!(failed.contains("no seats"), "{failed}");
-    let result = runs.pop().expect("there are two").await.expect("this one completes");
-    assert_eq!(result, sum(&Plan { links, fails: false }));
-    engine.stop().await.expect("the engine stops");
+    runs.pop().expect("there are two").await.expect("this one completes")
 }
 
 /// A program that is killed, and what it does when it is not.
 struct Sweep {
     place: Place,
+    by_machine: bool,
     links: u64,
     /// What is recorded of the two journeys and of their errands.
     facts: Vec<BTreeSet<Fact>>,
@@ -72,8 +106,16 @@ struct Sweep {
 
 impl Sweep {
     fn of(place: Place, links: u64) -> Self {
+        Self::new(place, false, links)
+    }
+
+    fn of_machines(place: Place, links: u64) -> Self {
+        Self::new(place, true, links)
+    }
+
+    fn new(place: Place, by_machine: bool, links: u64) -> Self {
         let room = place.room();
-        let mut sweep = Self { place, links, facts: Vec::new(), took: Duration::ZERO };
+        let mut sweep = Self { place, by_machine, links, facts: Vec::new(), took: Duration::ZERO };
         let began = Instant::now();
         let mut child = Child::spawn(sweep.role(&room, 0, None));
         let status = child.end();
@@ -84,7 +126,11 @@ impl Sweep {
     }
 
     fn role(&self, room: &Room, boot: usize, kill: Option<Boundary>) -> Role {
-        Role::new(&boot.to_string(), room, Part::Travel { links: self.links, kill })
+        Role::new(
+            &boot.to_string(),
+            room,
+            Part::Travel { by_machine: self.by_machine, links: self.links, kill },
+        )
     }
 
     /// Kills the program on either side of every commit that it makes, or of every so-and-so-many-th.
@@ -186,9 +232,8 @@ impl Sweep {
             }
         }
         for (run, (_, facts)) in &records.0 {
-            let does = |name: &str| !["sleep", "go", "errand"].iter().any(|wait| name[1..].starts_with(wait));
-            let calls = facts.iter().filter(|(name, ..)| name.starts_with('/') && !name.starts_with("//"));
-            for (step, attempt, _) in calls.filter(|(name, ..)| does(name)) {
+            let does = |name: &str| is_undoable(name.strip_suffix("/undo").unwrap_or(name));
+            for (step, attempt, _) in facts.iter().filter(|(name, ..)| does(name)) {
                 let attempt = Attempt { run: *run, step: step.clone(), attempt: *attempt };
                 assert!(executed.contains_key(&attempt), "{story}: {attempt:?} is recorded and never ran");
             }
@@ -244,8 +289,10 @@ impl Records {
 }
 
 fn is_undoable(name: &str) -> bool {
-    let steps = ["/link", "/left", "/right", "/flaky", "/item", "/end", "/fetch", "/carry"];
-    steps.iter().any(|step| name.starts_with(step)) && !name.ends_with("/undo")
+    let steps = ["link", "left", "right", "flaky", "item", "end", "fetch", "carry"];
+    // A machine's begin with the visit: `/Joining:left`.
+    let own = name.strip_prefix('/').map(|name| name.rsplit(':').next().unwrap_or(name));
+    own.is_some_and(|own| steps.iter().any(|step| own.starts_with(step)) && !own.ends_with("/undo"))
 }
 
 /// How many steps in a row, so that all of it takes no more than some seconds.
@@ -262,6 +309,16 @@ mod in_a_file {
     #[test]
     fn functions_that_are_killed_at_random_instants_repeat_nothing_recorded() {
         Sweep::of(Place::InAFile, LINKS).kill_at_random(40);
+    }
+
+    #[test]
+    fn machines_that_are_killed_at_any_boundary_of_a_record_repeat_nothing_recorded() {
+        Sweep::of_machines(Place::InAFile, 2).kill_at_boundaries(2);
+    }
+
+    #[test]
+    fn machines_that_are_killed_at_random_instants_repeat_nothing_recorded() {
+        Sweep::of_machines(Place::InAFile, 2).kill_at_random(20);
     }
 
     #[test]
@@ -283,6 +340,11 @@ mod on_postgres {
     #[test]
     fn functions_that_are_killed_at_random_instants_repeat_nothing_recorded() {
         Sweep::of(Place::on_postgres(), LINKS).kill_at_random(20);
+    }
+
+    #[test]
+    fn machines_that_are_killed_at_any_boundary_of_a_record_repeat_nothing_recorded() {
+        Sweep::of_machines(Place::on_postgres(), 2).kill_at_boundaries(5);
     }
 
     #[test]

@@ -43,4 +43,5 @@ mod stopping;
 mod three_machines;
 mod three_processes;
 mod turnstile;
+mod voyage;
 mod zombie;

@@ -53,8 +53,8 @@ fn program() {
     runtime.expect("a runtime starts").block_on(async {
         match role.part {
             Part::Sweep { kill } => sweep(&role, &room, ledger, kill).await,
-            Part::Travel { links, kill } => {
-                crate::flow_sweep::travel(&role, &room, ledger, links, kill).await
+            Part::Travel { by_machine, links, kill } => {
+                crate::flow_sweep::travel(&role, &room, ledger, by_machine, links, kill).await
             }
             Part::Attend => crate::flow_time::attend(&role, &room, ledger, orders()).await,
             Part::Serve => serve(&role, &room, ledger).await,

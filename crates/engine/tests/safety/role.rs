@@ -29,8 +29,10 @@ pub enum Part {
         /// When to kill itself.
         kill: Option<Boundary>,
     },
-    /// Starts two durable functions under keys, and sees them to their ends.
+    /// Starts two durable functions under keys, or two state machines, and sees them to their ends.
     Travel {
+        /// Whether it is state machines.
+        by_machine: bool,
         /// How many steps in a row they have.
         links: u64,
         /// When to kill itself.

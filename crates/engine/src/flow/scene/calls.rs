@@ -6,13 +6,14 @@ use windlass_core::{CallKind, Failure, StepKind, Time};
 
 use super::{
     super::{undo::Undo, waker},
-    Call, Outcome, Scene, Status, Then, Turn,
+    Outcome, Scene, Status, Then, Turn,
 };
 
 impl Scene {
     /// Notes a call.
     pub(in crate::flow) fn call(
         &self,
+        within: &str,
         name: &str,
         kind: CallKind,
         topic: Option<Arc<str>>,
@@ -23,22 +24,12 @@ impl Scene {
             )));
         }
         let mut state = self.state.lock();
-        let id = state.journal.call(name, kind).map_err(|misuse| Failure::permanent(misuse.to_string()))?;
-        let number = state.next;
-        state.next += 1;
-        let (status, due) = match state.tried.get(&id) {
-            Some((_, at)) => (Status::Backoff, *at),
-            // It was started, or is about to be: that is recorded once, however often the function is run again.
-            None if state.begun.contains(&id) => (Status::Started, None),
-            None => (Status::Waiting, None),
+        let id = match within {
+            "" => state.journal.call(name, kind),
+            visit => state.journal.call_within(visit, name, kind),
         };
-        state.numbers.insert(Arc::clone(&id), number);
-        if due.is_some() || topic.is_some() {
-            state.waits.insert(number);
-        }
-        let call = Call { id, kind, status, waker: None, due, topic, dropped: false, undo: None, cx: None };
-        state.open.insert(number, call);
-        Ok(number)
+        let id = id.map_err(|misuse| Failure::permanent(misuse.to_string()))?;
+        Ok(state.open(id, kind, topic))
     }
 
     pub(in crate::flow) fn set_due(&self, number: u64, after: Duration) {
@@ -49,6 +40,13 @@ impl Scene {
 
     pub(in crate::flow) fn set_due_at(&self, number: u64, due: Time) {
         self.state.lock().wait_until(number, due);
+    }
+
+    /// The same, for a wait beside what the code waits for.
+    pub(in crate::flow) fn set_aside(&self, number: u64, due: Time) {
+        if let Some(call) = self.state.lock().wait_until(number, due) {
+            call.is_aside = true;
+        }
     }
 
     pub(in crate::flow) fn set_undo(&self, number: u64, undo: Undo) {
@@ -90,7 +88,8 @@ impl Scene {
     /// What a call may do now.
     pub(in crate::flow) fn turn(self: &Arc<Self>, number: u64, waker: &Waker) -> Turn {
         let mut state = self.state.lock();
-        let may_begin = state.journal.is_live() && state.may_begin();
+        let is_ready = state.journal.is_live() || state.journal.is_resting();
+        let may_begin = is_ready && (state.may_begin() || state.must_not_rest());
         let Some(call) = state.open.get_mut(&number) else { return Turn::Wait };
         if let Status::Ended(outcome) = &call.status {
             let outcome = outcome.clone();
@@ -104,9 +103,16 @@ impl Scene {
         let id = Arc::clone(&call.id);
         match call.status {
             Status::Running => Turn::Running,
-            Status::Waiting | Status::Started if call.kind == CallKind::Step && may_begin => {
-                let first = matches!(call.status, Status::Waiting);
-                let attempt = state.tried.get(&id).map_or(0, |(spent, _)| *spent) + 1;
+            Status::Waiting | Status::Started
+                if matches!(call.kind, CallKind::Step | CallKind::Visit) && may_begin =>
+            {
+                let first = matches!(call.status, Status::Waiting) && call.kind == CallKind::Step;
+                // What is recorded is about to be heard of; and a visit waits for what is being recorded of it.
+                let kind = call.kind;
+                if state.journal.has(&id) || (kind == CallKind::Visit && state.is_recording()) {
+                    return Turn::Wait;
+                }
+                let attempt = state.spent(&id) + 1;
                 let recovered = self.cell.subject.epoch > 0;
                 if let Some(call) = state.open.get_mut(&number) {
                     call.status = if first && recovered { Status::Starting } else { Status::Running };

@@ -221,12 +221,14 @@ impl State {
             }
             Then::Backoff(id, spent, at) => {
                 self.tried.insert(Arc::clone(&id), (spent, Some(at)));
-                let number = self.numbers.get(&id).copied();
-                number.and_then(|number| {
-                    let call = self.wait_until(number, at)?;
-                    call.status = Status::Backoff;
-                    call.waker.clone()
-                })
+                let number = self.numbers.get(&id).copied()?;
+                let call = self.wait_until(number, at)?;
+                call.status = Status::Backoff;
+                let (woken, is_gone) = (call.waker.clone(), call.dropped);
+                if is_gone {
+                    self.close(number, &id);
+                }
+                woken
             }
             Then::Started(id) => {
                 let call = self.call_mut(&id);

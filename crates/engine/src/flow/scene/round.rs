@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use windlass_core::{Journal, StepKind, Time};
 
-use super::{CONTINUE, Scene};
+use super::{super::visit::mark_past, CONTINUE, Scene};
 use crate::Slot;
 
 impl Scene {
     /// Forgets what the function called, which is run again from its top.
     pub(in crate::flow) fn rewind(&self) {
         let mut state = self.state.lock();
-        let kept = state.journal.kept().to_vec();
+        let mut kept = state.journal.kept().to_vec();
+        mark_past(&mut kept);
         let began_at = state.began_at.max(self.opened_at);
         state.journal = Journal::new(self.cell.subject.run, state.round, began_at, kept);
         state.children.clear();
@@ -19,6 +20,8 @@ impl Scene {
         state.waits.clear();
         state.numbers.clear();
         state.undos.clear();
+        state.passed.clear();
+        state.heard = None;
     }
 
     /// What the function begins with, if that is not the run's input.
@@ -58,6 +61,7 @@ impl Scene {
         (state.round, state.began_at, state.input, state.next_input) = (round, now, Some(input), None);
         state.outcomes.clear();
         state.tried.clear();
+        state.failed.clear();
         state.patches.clear();
         state.begun.clear();
         state.inherited.clear();

@@ -12,6 +12,56 @@ impl State {
         !self.is_paused && !self.is_halted && self.closing.is_none()
     }
 
+    /// Notes a call that the function waits for from now on.
+    pub(in crate::flow) fn open(&mut self, id: Arc<str>, kind: CallKind, topic: Option<Arc<str>>) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        let (status, due) = match self.tried.get(&id) {
+            Some((_, at)) => (Status::Backoff, *at),
+            // It was started, or is about to be: that is recorded once, however often the function is run again.
+            None if self.begun.contains(&id) => (Status::Started, None),
+            None => (Status::Waiting, None),
+        };
+        self.numbers.insert(Arc::clone(&id), number);
+        if due.is_some() || topic.is_some() {
+            self.waits.insert(number);
+        }
+        let call = Call {
+            id,
+            kind,
+            status,
+            waker: None,
+            due,
+            topic,
+            dropped: false,
+            is_aside: false,
+            undo: None,
+            cx: None,
+        };
+        self.open.insert(number, call);
+        if kind == CallKind::Visit {
+            self.turning = Some(number);
+        }
+        number
+    }
+
+    /// How many attempts of a call were made.
+    pub(in crate::flow) fn spent(&self, id: &str) -> u32 {
+        let tried = self.tried.get(id).map_or(0, |(spent, _)| *spent);
+        tried.max(self.spent_before(id))
+    }
+
+    /// How many of them were made in vain, before a state machine made the call once more.
+    pub(in crate::flow) fn spent_before(&self, id: &str) -> u32 {
+        if self.failed.is_empty() { 0 } else { self.failed.get(id).copied().unwrap_or(0) }
+    }
+
+    /// Notes which attempt of a step was its last.
+    pub(in crate::flow) fn note_failed(&mut self, id: &Arc<str>, attempt: u32) {
+        self.tried.remove(id);
+        self.failed.insert(Arc::clone(id), attempt);
+    }
+
     pub(in crate::flow) fn call_mut(&mut self, id: &str) -> Option<&mut Call> {
         let number = self.numbers.get(id)?;
         self.open.get_mut(number)
@@ -40,9 +90,13 @@ impl State {
     /// Lets the function hear of the next thing that is recorded. Answers whether there was one, and whom to wake.
     pub(in crate::flow) fn hear(&mut self) -> Result<Option<Option<Waker>>, Divergence> {
         let Some(id) = self.journal.hear()? else { return Ok(None) };
-        let outcome = match self.rehearses {
-            true => self.outcomes.get(&id).cloned(),
-            false => self.outcomes.remove(&id),
+        let outcome = match &mut self.heard {
+            Some(heard) => {
+                heard.push(Arc::clone(&id));
+                self.outcomes.get(&id).cloned()
+            }
+            None if self.rehearses => self.outcomes.get(&id).cloned(),
+            None => self.outcomes.remove(&id),
         };
         let outcome = outcome.unwrap_or(Outcome::Nothing);
         let Some(&number) = self.numbers.get(&id) else { return Ok(Some(None)) };
@@ -89,6 +143,16 @@ impl State {
             })
     }
 
+    /// Whether the function waits for something that it called.
+    pub(in crate::flow) fn has_waits(&self) -> bool {
+        self.open.values().any(|call| !call.is_aside)
+    }
+
+    /// Whether how a call ended is being recorded.
+    pub(in crate::flow) fn is_recording(&self) -> bool {
+        self.open.values().any(|call| matches!(call.status, Status::Recording))
+    }
+
     /// Everybody who may begin now.
     pub(in crate::flow) fn waiting(&self) -> Vec<Waker> {
         self.open.values().filter_map(|call| call.waker.clone()).collect()
@@ -107,7 +171,7 @@ impl State {
             return (*on, false);
         }
         // What is still to be heard was recorded by code that did not ask.
-        let on = !self.journal.is_behind();
+        let on = !self.journal.is_behind() && self.looking_back.is_none();
         self.patches.insert(name.into(), on);
         (on, on)
     }

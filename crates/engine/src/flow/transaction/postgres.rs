@@ -74,7 +74,7 @@ impl FlowExt for Flow {
         E: TaskError + Send + 'static,
     {
         let scene = &self.scene;
-        Step::in_transaction(scene, name.as_ref(), move |call, cx| {
+        Step::in_transaction(scene, &self.within, name.as_ref(), move |call, cx| {
             let body = body.clone();
             let body = move |tx| -> Executing<'f> {
                 let executing = body.clone()(tx);

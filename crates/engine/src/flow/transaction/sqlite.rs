@@ -52,7 +52,7 @@ impl FlowExt for Flow {
         E: TaskError + Send + 'static,
     {
         let scene = &self.scene;
-        Step::in_transaction(scene, name.as_ref(), move |call, cx| {
+        Step::in_transaction(scene, &self.within, name.as_ref(), move |call, cx| {
             attempt(Booking::new(scene, call, cx), body.clone())
         })
     }
