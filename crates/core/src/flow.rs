@@ -20,6 +20,9 @@ use crate::{Divergence, Fingerprint, RunId, Time};
 /// The name of the record that says how a run will end once its undos have ended.
 pub const VERDICT: &str = "//verdict";
 
+/// What the name of the record of a task's undo ends with, after the name of the task or instance.
+pub const UNDO: &str = "//undo";
+
 /// The longest name of a call, in characters.
 const LONGEST: usize = 200;
 
@@ -140,6 +143,9 @@ pub struct Journal {
     calls: HashMap<Arc<str>, CallKind>,
     /// For each name, what it stands for and how often it was called.
     names: HashMap<Arc<str>, (CallKind, u32)>,
+    /// Whether the code may take another path each time: then what is recorded is used if the code asks for it, and may
+    /// as well be left alone.
+    is_loose: bool,
     /// Whether everything recorded has been heard, so that new things may begin.
     is_live: bool,
     /// When the function's round might first run.
@@ -173,6 +179,7 @@ impl Journal {
             is_resting: false,
             calls: HashMap::new(),
             names: HashMap::new(),
+            is_loose: false,
             is_live: false,
             opened_at,
             now: opened_at,
@@ -189,6 +196,13 @@ impl Journal {
         while self.kept.get(self.next).is_some_and(Kept::is_on_demand) {
             self.next += 1;
         }
+    }
+
+    /// The journal of code that may take another path whenever it is run again: a task of a graph.
+    #[must_use]
+    pub fn loose(run: RunId, kept: Vec<Kept>) -> Self {
+        let kept = kept.into_iter().map(|kept| Kept { is_old: true, ..kept }).collect();
+        Self { is_loose: true, ..Self::new(run, 0, Time(0), kept) }
     }
 
     /// Notes a call, and answers what it is known by.
@@ -398,10 +412,14 @@ impl Journal {
 
     /// Notes that a call has ended, and is recorded.
     pub fn record(&mut self, name: Arc<str>, kind: CallKind, at: Time) {
-        if let Entry::Vacant(place) = self.by_name.entry(name) {
-            self.kept.push(Kept { name: Arc::clone(place.key()), kind, at, is_old: false, is_past: false });
-            place.insert(self.kept.len() - 1);
+        let Entry::Vacant(place) = self.by_name.entry(name) else { return };
+        let (name, number) = (Arc::clone(place.key()), self.kept.len());
+        place.insert(number);
+        if self.is_loose && self.calls.contains_key(&name) {
+            self.called_old.insert(number);
         }
+        self.kept.push(Kept { name, kind, at, is_old: self.is_loose, is_past: false });
+        self.skip();
     }
 
     /// Whether something is recorded that the function has not heard of yet.

@@ -32,7 +32,7 @@ pub use draft::{Draft, Output, TaskDraft};
 pub use draw::{to_dot, to_json, to_mermaid};
 pub use duration::{DurationError, format_duration, parse_duration};
 pub use failure::{Again, Failure, FailureKind};
-pub use flow::{CallKind, Journal, Kept, Misuse, VERDICT, check_call_name, visit_of, within};
+pub use flow::{CallKind, Journal, Kept, Misuse, UNDO, VERDICT, check_call_name, visit_of, within};
 pub use graph::Graph;
 pub use id::{ClaimId, NodeId, RunId, TaskIx};
 pub use problem::{Problem, Problems};

@@ -18,7 +18,7 @@ mod view;
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeSet, BinaryHeap},
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
     sync::Arc,
     time::Duration,
 };
@@ -87,6 +87,8 @@ pub struct Run {
     /// than by its own result.
     unclosed: Option<LaneId>,
     ended: bool,
+    /// How often earlier generations undid a lane, and which was the last that did.
+    undone: BTreeMap<LaneId, (u32, u32)>,
     failed: Vec<String>,
     first_failure: Option<Box<Failure>>,
     any_changes: bool,
@@ -169,7 +171,8 @@ impl Run {
     pub fn next_tick(&self) -> Option<Time> {
         let backoff = self.backoffs.peek().map(|Reverse((at, _))| *at).filter(|_| !self.is_held());
         let recall = self.recalls.peek().map(|Reverse((at, ..))| *at);
-        earliest(earliest(backoff, recall), self.deadline()).filter(|_| self.closing.is_none())
+        let is_open = self.closing.is_none() && !self.ended;
+        earliest(earliest(backoff, recall), self.deadline()).filter(|_| is_open)
     }
 
     /// What the run does when nothing of it executes.

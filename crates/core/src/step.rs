@@ -82,6 +82,9 @@ pub struct Detail {
     /// What a durable function called, where it was not a step.
     #[serde(default, skip_serializing_if = "CallKind::is_step")]
     pub call: CallKind,
+    /// Whether a child that was started goes on when its parent ends.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub left: bool,
     /// How the run will end, once its undos have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Box<Verdict>>,
@@ -98,13 +101,14 @@ impl Detail {
     /// Whether there is nothing to write.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let Self { failure, skipped, retry_at, items, changes, call, verdict } = self;
+        let Self { failure, skipped, retry_at, items, changes, call, left, verdict } = self;
         failure.is_none()
             && skipped.is_none()
             && retry_at.is_none()
             && items.is_none()
             && changes.is_none()
             && call.is_step()
+            && !left
             && verdict.is_none()
     }
 }

@@ -34,6 +34,7 @@ use crate::{
     busy,
     committer::Lost,
     cx::Pulse,
+    flow::{Attended, in_body},
     guest::Guest,
     node::Node,
     run_loop::{Mail, Recorded, RunCell},
@@ -50,7 +51,7 @@ pub(crate) struct Link {
 
 impl Link {
     /// Refuses what does not go together with a transaction.
-    fn refuse_in_transaction(&self, what: &str, why: &str) -> Result<(), Failure> {
+    pub(crate) fn refuse_in_transaction(&self, what: &str, why: &str) -> Result<(), Failure> {
         match self.host.subject().code(self.lane.task).run.transaction() {
             None => Ok(()),
             Some(_) => Err(Failure::permanent(format!("`{what}` is not for a task with a `tx`: {why}"))),
@@ -307,7 +308,7 @@ impl Job {
 
     /// Goes on with a body that waits.
     async fn go_on(self, body: Guarded, held: Held) {
-        let outcome = within(body, self.host.node(), &self.cx).await;
+        let outcome = within(Attended::new(body, &self.cx), self.host.node(), &self.cx).await;
         drop(held);
         self.report(outcome);
     }
@@ -382,7 +383,10 @@ impl Drop for Held {
 }
 
 /// Lets the task's own predicate say whether a failure is worth another attempt.
-fn judge(failure: Failure, predicate: Option<&(dyn Fn(&Failure) -> bool + Send + Sync)>) -> Failure {
+pub(crate) fn judge(
+    failure: Failure,
+    predicate: Option<&(dyn Fn(&Failure) -> bool + Send + Sync)>,
+) -> Failure {
     match predicate {
         // One that panics has not asked for another attempt.
         Some(predicate) if !guard(|| predicate(&failure)).unwrap_or(false) => Failure::permanent(failure),
@@ -395,7 +399,7 @@ struct Guarded(Option<BoxFuture>);
 
 impl Guarded {
     fn new(body: impl FnOnce() -> BoxFuture) -> Result<Self, Failure> {
-        guard(body).map(|body| Self(Some(body)))
+        guard(|| in_body(body)).map(|body| Self(Some(body)))
     }
 }
 
@@ -413,7 +417,7 @@ impl Future for Guarded {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(body) = &mut self.0 else { return Poll::Pending };
-        guard(|| body.as_mut().poll(cx)).unwrap_or_else(|failure| Poll::Ready(Err(failure)))
+        guard(|| in_body(|| body.as_mut().poll(cx))).unwrap_or_else(|failure| Poll::Ready(Err(failure)))
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     future::Future,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicI64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -19,6 +19,7 @@ use crate::{
     Slot,
     attempt::{Host, Limits, Link},
     flow::Scene,
+    node::Node,
     run_loop::Subject,
     slots::Seat,
 };
@@ -32,7 +33,7 @@ pub struct Cx {
 }
 
 pub(crate) struct Inner {
-    origin: Origin,
+    pub(crate) origin: Origin,
     attempt: u32,
     pub(crate) limits: Limits,
     pub(crate) stop: StopSignal,
@@ -40,12 +41,16 @@ pub(crate) struct Inner {
     pub(crate) call_off: StopSignal,
     pub(crate) pulse: Pulse,
     pub(crate) saved: Mutex<Option<Slot>>,
-    /// The durable function that the attempt is.
+    /// The durable function that the attempt is, or what its task waits for.
     scene: OnceLock<Arc<Scene>>,
+    /// How often the task was undone before it is done again.
+    times_undone: AtomicU32,
+    /// Whether it was asked to stop because its run ends.
+    is_run_ending: AtomicBool,
 }
 
 /// Where an attempt comes from.
-enum Origin {
+pub(crate) enum Origin {
     /// A run.
     Run(Link),
     /// A step of a durable function.
@@ -63,14 +68,46 @@ impl Inner {
         }
     }
 
-    /// The durable function that the attempt is.
-    pub(crate) fn scene(&self) -> Option<Arc<Scene>> {
-        self.scene.get().map(Arc::clone)
+    /// Whether this is a task that has waited for something.
+    pub(crate) fn has_waited(&self) -> bool {
+        self.scene.get().is_some_and(|scene| scene.is_task())
     }
 
-    pub(crate) fn set_scene(&self, scene: Arc<Scene>) {
+    /// The durable function that the attempt is, or what its task waits for.
+    pub(crate) fn scene(&self) -> Option<&Arc<Scene>> {
+        self.scene.get()
+    }
+
+    pub(crate) fn set_scene(&self, scene: Arc<Scene>) -> &Arc<Scene> {
         // An attempt begins once.
-        let _ = self.scene.set(scene);
+        self.scene.get_or_init(|| scene)
+    }
+
+    /// The node that executes the attempt, if one does.
+    pub(crate) fn node(&self) -> Option<&Arc<Node>> {
+        match &self.origin {
+            Origin::Run(link) => Some(link.host.node()),
+            Origin::Step { scene, .. } => Some(&scene.cell().node),
+            Origin::Nobody { .. } => None,
+        }
+    }
+
+    /// Asks the attempt to stop, because its run ends. A task that waits hears of it there.
+    pub(crate) fn end_with_run(&self) {
+        self.is_run_ending.store(true, Ordering::SeqCst);
+        self.stop.set();
+        if let Some(scene) = self.scene.get().filter(|scene| scene.is_task()) {
+            scene.stop();
+        }
+    }
+
+    pub(crate) fn is_run_ending(&self) -> bool {
+        self.is_run_ending.load(Ordering::SeqCst)
+    }
+
+    /// Notes how often the task was undone before it is done again.
+    pub(crate) fn set_times_undone(&self, times: u32) {
+        self.times_undone.store(times, Ordering::Relaxed);
     }
 
     /// What the attempt belongs to, if that is a run of this process.
@@ -107,8 +144,22 @@ impl Cx {
     fn new(origin: Origin, attempt: u32, limits: Limits, now: Instant) -> Self {
         let (stop, call_off) = (StopSignal::default(), StopSignal::default());
         let (pulse, saved) = (Pulse::new(now), Mutex::default());
-        let scene = OnceLock::new();
-        Self { inner: Arc::new(Inner { origin, attempt, limits, stop, call_off, pulse, saved, scene }) }
+        let (scene, times_undone) = (OnceLock::new(), AtomicU32::new(0));
+        let is_run_ending = AtomicBool::new(false);
+        Self {
+            inner: Arc::new(Inner {
+                origin,
+                attempt,
+                limits,
+                stop,
+                call_off,
+                pulse,
+                saved,
+                scene,
+                times_undone,
+                is_run_ending,
+            }),
+        }
     }
 
     /// A context that belongs to no engine, for calling a task's body directly.
@@ -174,16 +225,18 @@ impl Cx {
     }
 
     /// A key for talking to systems that can tell a repeat from a new request. It is the same for every
-    /// attempt of this task (or instance) of this run, also after a crash and after a `retry`. Only a step that was undone
-    /// and is done again has another one: its first request has been taken back.
+    /// attempt of this task (or instance) of this run, also after a crash and after a `retry`. Only a task or step that was
+    /// undone and is done again has another one: its first request has been taken back.
     #[must_use]
     pub fn key(&self) -> String {
         let (run, step) = (self.run_id(), self.step());
-        match &self.inner.origin {
-            Origin::Step { scene, id } if scene.times_undone(id) > 0 => {
-                format!("{run}:{step}:{}", scene.times_undone(id) + 1)
-            }
-            _ => format!("{run}:{step}"),
+        let times_undone = match &self.inner.origin {
+            Origin::Step { scene, id } => scene.times_undone(id),
+            Origin::Run(_) | Origin::Nobody { .. } => self.inner.times_undone.load(Ordering::Relaxed),
+        };
+        match times_undone {
+            0 => format!("{run}:{step}"),
+            times => format!("{run}:{step}:{}", times + 1),
         }
     }
 
@@ -346,16 +399,19 @@ pub(crate) struct Pulse {
     /// Microseconds after its start.
     last_beat: AtomicI64,
     progress: AtomicI64,
-    /// Microseconds spent between questions of a `defer_until`.
+    /// Microseconds spent waiting without a slot.
     deferred: AtomicI64,
     is_deferred: AtomicBool,
+    /// Since when, in microseconds after its start.
+    held_at: AtomicI64,
 }
 
 impl Pulse {
     fn new(now: Instant) -> Self {
         let zero = AtomicI64::default;
         let is_deferred = AtomicBool::new(false);
-        Self { made: now, start: zero(), last_beat: zero(), progress: zero(), deferred: zero(), is_deferred }
+        let (start, last_beat, progress) = (zero(), zero(), zero());
+        Self { made: now, start, last_beat, progress, deferred: zero(), is_deferred, held_at: zero() }
     }
 
     pub(crate) fn start(&self, at: Instant) {
@@ -382,14 +438,32 @@ impl Pulse {
 
     /// Runs `wait` without counting its time.
     pub(crate) async fn pause<T>(&self, wait: impl Future<Output = T>) -> T {
-        let begun = self.elapsed();
-        self.is_deferred.store(true, Ordering::Relaxed);
+        self.hold();
         let answer = wait.await;
-        let now = self.elapsed();
-        self.deferred.fetch_add(now - begun, Ordering::Relaxed);
-        self.last_beat.store(now, Ordering::Relaxed);
-        self.is_deferred.store(false, Ordering::Relaxed);
+        self.go_on();
         answer
+    }
+
+    /// Counts no time until it goes on.
+    pub(crate) fn hold(&self) {
+        if !self.is_deferred.swap(true, Ordering::Relaxed) {
+            self.held_at.store(self.elapsed(), Ordering::Relaxed);
+        }
+    }
+
+    /// Counts the time again.
+    pub(crate) fn go_on(&self) {
+        if self.is_deferred.swap(false, Ordering::Relaxed) {
+            let now = self.elapsed();
+            self.deferred.fetch_add(now - self.held_at.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.last_beat.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// How long the attempt has waited without a slot; `None` while it does.
+    pub(crate) fn waited(&self) -> Option<Duration> {
+        let waited = Duration::from_micros(self.deferred.load(Ordering::Relaxed).max(0) as u64);
+        (!self.is_deferred.load(Ordering::Relaxed)).then_some(waited)
     }
 
     /// How long the attempt has worked; `None` while it is deferred.

@@ -1,6 +1,7 @@
 //! A run, as whoever started or found it holds it.
 
 use std::{
+    collections::HashMap,
     fmt,
     future::Future,
     marker::PhantomData,
@@ -10,7 +11,7 @@ use std::{
 };
 
 use serde::{Serialize, de::DeserializeOwned};
-use windlass_core::{Order, RunId, RunState, StepKind, VERDICT, Verdict, nearest};
+use windlass_core::{Order, RunId, RunState, StepKind, UNDO, VERDICT, Verdict, nearest};
 use windlass_store::{Act, End, NewRun, Place, Refusal, RunImage, RunRow, StepRow};
 
 use crate::{
@@ -206,9 +207,16 @@ impl<O> Run<O> {
             .iter()
             .filter(|step| plan.lane(&step.name).is_some_and(|lane| ancestors.contains(&lane.task)));
         let steps = kept.filter(|step| matches!(step.kind, StepKind::Completed | StepKind::Skipped));
-        let steps: Vec<StepRow> =
-            steps.map(|step| StepRow { generation: 1, epoch: 0, ..step.clone() }).collect();
-        self.fork(image.run, steps).await
+        let (mut inherited, undone) = (Vec::new(), last_completed(&image, UNDO));
+        let latest = last_completed(&image, "");
+        // What was undone may have been done again.
+        for step in steps.filter(|step| latest.get(&*step.name).is_none_or(|last| *last <= step.generation)) {
+            refuse_undone(step, &undone, task)?;
+            // What it inherited is not its own to undo; that a task was skipped is only known of this generation.
+            let generation = if step.kind == StepKind::Completed { INHERITED } else { 1 };
+            inherited.push(StepRow { generation, epoch: 0, ..step.clone() });
+        }
+        self.fork(image.run, inherited).await
     }
 
     /// A new run with these records.
@@ -353,18 +361,31 @@ fn calls_before(image: &RunImage, call: &str, workflow: &str) -> Result<Vec<Step
     // Failures of earlier generations were tried again.
     let kept: Vec<&StepRow> =
         before.filter(|step| step.kind == StepKind::Completed || step.generation == generation).collect();
-    let undone = |step: &StepRow| {
-        let undo = format!("{}/undo", step.name);
-        let mut undos =
-            image.steps.iter().filter(|other| *other.name == *undo && other.generation >= step.generation);
-        undos.any(|undo| undo.kind == StepKind::Completed)
-    };
-    if let Some(step) = kept.iter().find(|step| undone(step)) {
-        let step = step.name.trim_start_matches('/');
-        return Err(Error::Invalid(format!(
-            "the run cannot be forked from `{call}`, because `{step}`, which comes before, was undone: fork from it, or \
-             from what comes before it"
-        )));
-    }
+    let undone = last_completed(image, "/undo");
+    kept.iter().try_for_each(|step| refuse_undone(step, &undone, call))?;
     Ok(kept.into_iter().map(|step| StepRow { generation: INHERITED, epoch: 0, ..step.clone() }).collect())
+}
+
+/// For each record whose name has this suffix, without it: the last generation in which it completed.
+fn last_completed<'a>(image: &'a RunImage, suffix: &str) -> HashMap<&'a str, u32> {
+    let mut last = HashMap::new();
+    for step in image.steps.iter().filter(|step| step.kind == StepKind::Completed) {
+        if let Some(name) = step.name.strip_suffix(suffix) {
+            let known: &mut u32 = last.entry(name).or_default();
+            *known = step.generation.max(*known);
+        }
+    }
+    last
+}
+
+/// Refuses to copy what was undone.
+fn refuse_undone(step: &StepRow, undone: &HashMap<&str, u32>, from: &str) -> Result<(), Error> {
+    if undone.get(&*step.name).is_none_or(|last| *last < step.generation) {
+        return Ok(());
+    }
+    let step = step.name.trim_start_matches('/');
+    Err(Error::Invalid(format!(
+        "the run cannot be forked from `{from}`, because `{step}`, which comes before, was undone: fork from it, or from \
+         what comes before it"
+    )))
 }

@@ -168,7 +168,7 @@ pub use windlass_core::{
 #[cfg(feature = "macros")]
 pub use windlass_macros::flow;
 #[cfg(feature = "macros")]
-pub use windlass_macros::{compose, machine, task, test, workflow};
+pub use windlass_macros::{compose, machine, task, test, undo, workflow};
 pub use windlass_store as store;
 
 /// Waits for several calls of a durable function, and goes on with the first that ends.
@@ -193,5 +193,5 @@ pub mod prelude {
         TaskCx, Workflow,
     };
     #[cfg(feature = "macros")]
-    pub use windlass_macros::{compose, flow, machine, task, workflow};
+    pub use windlass_macros::{compose, flow, machine, task, undo, workflow};
 }

@@ -230,6 +230,7 @@ impl<'a> Visit<'a> {
         let lane = self.registered.plan.lane(step);
         let lane = lane.ok_or_else(|| Failure::new(format!("the code has no task `{step}`")))?;
         let cx = Cx::of(Host::Away(Arc::clone(guest)), run.attempt(lane, *attempt), Instant::now());
+        cx.inner().set_times_undone(run.times_undone(lane));
         if let Some(row) = self.image.saved.iter().find(|row| row.step == *step) {
             let value = hub.read("a saved value", row.value.clone()).map_err(Failure::from)?;
             *cx.inner().saved.lock() = Some(Slot::from_bytes(value));

@@ -52,6 +52,17 @@ impl Outputs {
         }
     }
 
+    /// The result of one lane.
+    pub(crate) fn slot(&self, lane: LaneId) -> Option<Slot> {
+        match (&self.tasks[lane.task.get()], lane.item) {
+            (Output::One(value), None) => Some(value.slot.clone()),
+            (Output::Many { items, .. }, Some(item)) => {
+                items.get(item as usize)?.as_ref().map(|value| value.slot.clone())
+            }
+            _ => None,
+        }
+    }
+
     /// What the store keeps for this lane.
     pub(crate) fn kept(&self, lane: LaneId) -> Option<Bytes> {
         match (&self.tasks[lane.task.get()], lane.item) {

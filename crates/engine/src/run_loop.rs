@@ -2,6 +2,7 @@
 
 mod away;
 mod cell;
+mod close;
 mod dry;
 mod execute;
 mod keep;
@@ -19,6 +20,7 @@ use std::{
 
 pub(crate) use away::Recall;
 pub(crate) use cell::{RunCell, SPELL, Subject};
+use close::Ending;
 pub(crate) use mail::{Described, Mail, Recorded};
 use tokio::{
     sync::OwnedSemaphorePermit,
@@ -26,7 +28,7 @@ use tokio::{
     time::Instant,
 };
 use windlass_core::{
-    Attempt, Command, Ended, Event, Failure, FailureKind, LaneId, Order, Run, Step, StepKind, Time,
+    Attempt, Command, Ended, Event, Failure, FailureKind, LaneId, Order, Run, Step, StepKind, Time, Verdict,
 };
 use windlass_store::{Act, InboxRow, OUTCOME, StepRow, StoreError, Unit};
 
@@ -64,6 +66,14 @@ pub(crate) struct RunLoop {
     lingers: Option<Time>,
     /// What durable functions called, as recorded.
     calls: Vec<StepRow>,
+    /// What tasks waited for that are between two attempts, or have ended.
+    rooms: HashMap<LaneId, Arc<Scene>>,
+    /// Tasks that have completed and can be undone, in the order in which they are recorded.
+    undoable: Vec<LaneId>,
+    /// Whether a person ends the run at once.
+    is_terminated: bool,
+    /// How the run ends as soon as things are in order, if they are being put in order.
+    ending: Option<Ending>,
     /// Inbox rows whose effect is recorded with the next unit.
     consumed: Vec<i64>,
     /// The pause that holds the run; its row stays until the run is resumed.
@@ -104,6 +114,10 @@ impl RunLoop {
             news: now,
             lingers: None,
             calls: Vec::new(),
+            rooms: HashMap::new(),
+            undoable: Vec::new(),
+            is_terminated: false,
+            ending: None,
             consumed: Vec::new(),
             pause: None,
             alarm: None,
@@ -118,11 +132,20 @@ impl RunLoop {
         self
     }
 
+    /// The same run, where these lanes have completed and can be undone.
+    pub(crate) fn with_undoable(mut self, undoable: Vec<LaneId>) -> Self {
+        self.undoable = undoable;
+        self
+    }
+
     pub(super) const fn is_over(&self) -> bool {
         self.over
     }
 
     fn begin(&mut self, cell: &Arc<RunCell>, inbox: Vec<InboxRow>) {
+        if let Err(why) = self.furnish(cell) {
+            return self.block(cell, why);
+        }
         for row in inbox {
             self.hear(cell, row);
         }
@@ -150,11 +173,14 @@ impl RunLoop {
             live.cx.inner().call_off.set();
         }
         self.scenes().for_each(|scene| scene.halt());
+        if let Some(ending) = &self.ending {
+            ending.halt();
+        }
     }
 
-    /// The durable functions that are alive.
+    /// The durable functions that are alive, and the tasks that have waited.
     fn scenes(&self) -> impl Iterator<Item = Arc<Scene>> + '_ {
-        self.attempts.values().filter_map(|live| live.cx.inner().scene())
+        self.attempts.values().filter_map(|live| live.cx.inner().scene().cloned())
     }
 
     fn apply(&mut self, event: Event) {
@@ -180,7 +206,7 @@ impl RunLoop {
             Mail::Committed(_, Err(lost)) => self.lost(cell, &lost),
             Mail::Ended { lane, started_at, outcome } => {
                 if let Some(live) = self.attempts.remove(&lane) {
-                    self.keep_saved(&live.cx);
+                    self.keep(lane, &live.cx);
                 }
                 let is_function = cell.subject.task(lane.task).flow;
                 if is_function && outcome.is_none() && self.run.closing().is_some() {
@@ -196,7 +222,15 @@ impl RunLoop {
             }
             Mail::Blocked(why) => self.block(cell, why),
             Mail::Surrender => self.surrender(cell),
-            Mail::Recorded { lane, done, record } => self.attempt_recorded(lane, *done, record),
+            Mail::InOrder => {
+                if let Some(ending) = self.ending.take() {
+                    self.end(cell, Vec::new(), ending.verdict);
+                }
+            }
+            Mail::Recorded { lane, done, record } => {
+                self.attempt_recorded(lane, *done, record);
+                self.note_undoable(cell, lane);
+            }
             Mail::Begin(inbox) => self.begin(cell, inbox),
             // What outlives its attempt does not speak for the next one.
             Mail::Deferred(lane, attempt, _) | Mail::Undeferred(lane, attempt)
@@ -219,6 +253,7 @@ impl RunLoop {
             }
             Mail::GoOn => {}
             Mail::Halt => self.halt(),
+            Mail::GiveUp if self.ending.is_some() => self.surrender(cell),
             Mail::GiveUp => {
                 self.halt();
                 for live in self.attempts.values() {
@@ -320,7 +355,8 @@ impl RunLoop {
         let ended = match outcome {
             None => Ended::Cut,
             Some(Err(failure))
-                if failure.kind == FailureKind::Cancelled && cell.subject.task(lane.task).flow =>
+                if failure.kind == FailureKind::Cancelled
+                    && (cell.subject.task(lane.task).flow || self.run.closing().is_some()) =>
             {
                 Ended::Cut
             }
@@ -329,14 +365,18 @@ impl RunLoop {
                 Err(failure) => Ended::Failed(failure),
             },
         };
+        if matches!(ended, Ended::Completed { .. }) {
+            self.clear(cell, lane);
+        }
         let dice = if matches!(ended, Ended::Failed(_)) { fastrand() } else { 0.0 };
         self.apply(Event::Ended { lane, started_at, ended, dice });
+        self.note_undoable(cell, lane);
     }
 
     /// Takes in a result whose record is durable: whatever came meanwhile, it counts.
     fn attempt_recorded(&mut self, lane: LaneId, done: Done, record: Recorded) {
         if let Some(live) = self.attempts.remove(&lane) {
-            self.keep_saved(&live.cx);
+            self.keep(lane, &live.cx);
         }
         self.isolated.remove(&lane);
         let Recorded { started_at, ended_at: at, kept, items } = record;
@@ -374,15 +414,22 @@ impl RunLoop {
             cell.mailbox().push(row);
             return self.scenes().for_each(|scene| scene.nudge());
         };
-        match order {
+        match &order {
             Order::Pause => self.pause = Some(row.seq),
             Order::Resume => self.consumed.extend(self.pause.take().into_iter().chain([row.seq])),
             // These end the run, and the inbox with it.
-            Order::Cancel { .. } | Order::Terminate { .. } => {}
+            Order::Cancel { .. } => {}
+            Order::Terminate { reason } => {
+                self.is_terminated = true;
+                if self.ending.take().map(Ending::abort).is_some() {
+                    return self.end(cell, Vec::new(), Verdict::Cancelled { reason: reason.clone() });
+                }
+            }
         }
         let pauses = order == Order::Pause;
         self.apply(Event::Order(order));
         let is_paused = self.pause.is_some();
+        cell.set_paused(is_paused);
         self.scenes().for_each(|scene| scene.pause(is_paused));
         if pauses {
             // What the core has asked for already is published first: else it would be published after all.
@@ -425,7 +472,7 @@ impl RunLoop {
                 Command::Isolate(lane) => isolate(cell, lane),
                 Command::Stop(lane) => self.stop(cell, lane),
                 Command::End(verdict) => {
-                    self.end(cell, steps, verdict);
+                    self.close(cell, steps, verdict);
                     return true;
                 }
             }

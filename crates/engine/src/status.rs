@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use windlass_core::{
-    CallKind, Definition, Failure, Plan, RunId, RunState, Skip, StepKind, TaskState, TaskView, Time, VERDICT,
-    Verdict,
+    CallKind, Definition, Failure, Plan, RunId, RunState, Skip, StepKind, TaskState, TaskView, Time, UNDO,
+    VERDICT, Verdict,
 };
 use windlass_store::{Place, RunImage, Wait};
 
@@ -38,8 +38,7 @@ pub struct RunStatus {
     pub wait: Option<Wait>,
     /// Why it ended, unless it completed.
     pub verdict: Option<Verdict>,
-    /// What its durable function called, in the order of the first record of each call. Empty for a graph whose tasks
-    /// call nothing.
+    /// What its durable function called, or what its tasks waited for, in the order of the first record of each call.
     pub calls: Vec<CallStatus>,
     /// What its durable function [published](crate::Flow::publish), until it ends.
     pub published: BTreeMap<String, Value>,
@@ -65,12 +64,17 @@ pub struct TaskStatus {
     pub attempts: Vec<AttemptStatus>,
     /// For a `for_each` that has begun: how many instances have ended, and how many there are.
     pub items: Option<(usize, usize)>,
+    /// How its undo stands, if that has begun: `Completed`, `Failed`, or `Ready` for what is tried again. Of the elements of
+    /// a `for_each`, one that failed counts most, then one that is tried again.
+    pub undo: Option<TaskState>,
+    /// The last error of its undo, or of that of an element.
+    pub undo_failure: Option<Failure>,
     /// How far a running attempt says it has come, by its last [`beat`](crate::Cx::beat). Seen in the
     /// process that runs it, and for tasks that are not a `for_each`.
     pub progress: Option<f64>,
 }
 
-/// Something that a durable function called, and that is recorded.
+/// Something that a durable function called, or a task waited for, and that is recorded.
 #[derive(Clone, Debug)]
 pub struct CallStatus {
     /// The call's name and, from the second of that name on, its number: `charge`, `charge#2`. For a call of a graph's
@@ -88,7 +92,7 @@ pub struct CallStatus {
     pub started_at: Time,
     /// When the last attempt ended.
     pub ended_at: Time,
-    /// When the next attempt is due.
+    /// When the next attempt is due; for a wait of a task, when it ends.
     pub retry_at: Option<Time>,
     /// How its undo stands, if that has begun: `Completed`, `Failed`, or `Ready` for what is tried again.
     pub undo: Option<TaskState>,
@@ -164,7 +168,7 @@ pub(crate) async fn of(client: &Client, image: RunImage) -> Result<RunStatus, Er
     };
     let mut tasks: Vec<TaskStatus> =
         views.into_iter().map(|(view, progress)| TaskStatus::new(view, progress)).collect();
-    for row in &image.steps {
+    for row in image.steps.iter().filter(|row| !row.name.contains('/')) {
         let task = row.name.split_once('[').map_or(&*row.name, |(task, _)| task);
         if let Some(status) = tasks.iter_mut().find(|status| &*status.name == task) {
             let step = take_up::step(client.hub(), row)?;
@@ -180,6 +184,12 @@ pub(crate) async fn of(client: &Client, image: RunImage) -> Result<RunStatus, Er
                     retry_at: step.detail.retry_at,
                 });
             }
+        }
+    }
+    for (lane, (state, failure)) in undos(client, &image)? {
+        let task = lane.split_once('[').map_or(&*lane, |(task, _)| task);
+        if let Some(status) = tasks.iter_mut().find(|status| &*status.name == task) {
+            status.add_undo(state, failure);
         }
     }
     let calls = calls(client, &image)?;
@@ -217,7 +227,9 @@ fn pending_verdict(client: &Client, image: &RunImage) -> Result<Option<Verdict>,
     let generation = image.standing.generation;
     let kept = image.steps.iter().find(|row| &*row.name == VERDICT && row.generation == generation);
     let step = kept.map(|row| take_up::step(client.hub(), row)).transpose()?;
-    Ok(step.and_then(|step| step.detail.verdict).map(|verdict| *verdict))
+    let verdict = step.and_then(|step| step.detail.verdict).map(|verdict| *verdict);
+    // One that has completed only sees to what it has left behind.
+    Ok(verdict.filter(|verdict| *verdict != Verdict::Completed))
 }
 
 fn published(client: &Client, image: &RunImage) -> Result<BTreeMap<String, Value>, Error> {
@@ -234,14 +246,11 @@ fn published(client: &Client, image: &RunImage) -> Result<BTreeMap<String, Value
 /// What durable functions called. Of a call that was made in several generations, the last counts.
 fn calls(client: &Client, image: &RunImage) -> Result<Vec<CallStatus>, Error> {
     let mut calls: Vec<CallStatus> = Vec::new();
-    let records = image.steps.iter().filter(|row| row.name.contains('/') && &*row.name != VERDICT);
+    let is_call = |name: &str| name.contains('/') && name != VERDICT && !name.ends_with(UNDO);
+    let records = image.steps.iter().filter(|row| is_call(&row.name));
     for row in records {
         let step = take_up::step(client.hub(), row)?;
-        let state = match step.kind {
-            StepKind::Completed => TaskState::Completed,
-            StepKind::Failed => TaskState::Failed,
-            _ => TaskState::Ready,
-        };
+        let state = call_state(step.kind);
         let name = row.name.strip_prefix('/').unwrap_or(&row.name);
         let name = name.strip_suffix("/patch").unwrap_or(name);
         if let Some(call) = name.strip_suffix("/undo") {
@@ -268,6 +277,31 @@ fn calls(client: &Client, image: &RunImage) -> Result<Vec<CallStatus>, Error> {
         }
     }
     Ok(calls)
+}
+
+/// How the undos of tasks and instances stand. One of something that was done again since counts no more.
+fn undos(client: &Client, image: &RunImage) -> Result<BTreeMap<String, (TaskState, Option<Failure>)>, Error> {
+    let mut undos = BTreeMap::new();
+    for row in &image.steps {
+        let Some(lane) = row.name.strip_suffix(UNDO) else {
+            if row.kind == StepKind::Completed {
+                undos.remove(&*row.name);
+            }
+            continue;
+        };
+        let failure = take_up::step(client.hub(), row)?.detail.failure.map(|failure| *failure);
+        undos.insert(lane.to_owned(), (call_state(row.kind), failure));
+    }
+    Ok(undos)
+}
+
+/// How a call, or an undo, stands by its last record.
+const fn call_state(kind: StepKind) -> TaskState {
+    match kind {
+        StepKind::Completed => TaskState::Completed,
+        StepKind::Failed => TaskState::Failed,
+        _ => TaskState::Ready,
+    }
 }
 
 async fn views(
@@ -314,6 +348,18 @@ const PATIENCE: Duration = Duration::from_millis(500);
 impl TaskStatus {
     fn new(view: TaskView, progress: Option<f64>) -> Self {
         let TaskView { name, state, skip, failure, items, .. } = view;
-        Self { name, state, skip, failure, attempts: Vec::new(), items, progress }
+        let (undo, undo_failure) = (None, None);
+        Self { name, state, skip, failure, attempts: Vec::new(), items, undo, undo_failure, progress }
+    }
+
+    fn add_undo(&mut self, state: TaskState, failure: Option<Failure>) {
+        let weight = |state: &TaskState| match state {
+            TaskState::Failed => 2,
+            TaskState::Ready => 1,
+            _ => 0,
+        };
+        if self.undo.as_ref().is_none_or(|known| weight(&state) >= weight(known)) {
+            (self.undo, self.undo_failure) = (Some(state), failure);
+        }
     }
 }

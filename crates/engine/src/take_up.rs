@@ -14,6 +14,7 @@ use crate::{
     Error, Slot,
     boxed::boxed,
     committer::{Fate, Reply},
+    flow::INHERITED,
     hub::Hub,
     node::{Node, Registered},
     order,
@@ -84,7 +85,17 @@ pub(crate) fn prepare(
         saved.insert(Arc::clone(&row.step), Slot::from_bytes(value));
     }
     let calls = image.steps.iter().filter(|row| row.name.contains('/')).cloned().collect();
-    Ok((subject, RunLoop::new(run, outputs, saved).with_calls(calls)))
+    let undoable = undoable(image, registered);
+    Ok((subject, RunLoop::new(run, outputs, saved).with_calls(calls).with_undoable(undoable)))
+}
+
+/// The lanes that have completed and can be undone, in the order in which they are recorded. What another run did is its
+/// own to undo.
+fn undoable(image: &RunImage, registered: &Registered) -> Vec<LaneId> {
+    let can_be_undone = |lane: &LaneId| registered.workflow.code()[lane.task.get()].undo.is_some();
+    let own = image.steps.iter().filter(|row| row.generation != INHERITED);
+    let completed = own.filter(|row| row.kind == StepKind::Completed);
+    completed.filter_map(|row| registered.plan.lane(&row.name)).filter(can_be_undone).collect()
 }
 
 /// The version that a run's records were made under, if it is another than this one.

@@ -141,13 +141,14 @@ impl Lab {
         self.shared.executed.lock().iter().filter(|step| names(step, task)).count()
     }
 
-    /// How many attempts at undoing a step of a durable function were executed, the planned failures included.
+    /// How many attempts at undoing a task, or a step of a durable function, were executed, the planned failures included.
+    /// An element of a `for_each` is named: `enrich[3]`.
     #[must_use]
     pub fn undos(&self, step: &str) -> usize {
         self.attempts(&format!("{step}/undo"))
     }
 
-    /// Fails the test if nobody tried to undo this step.
+    /// Fails the test if nobody tried to undo this task or step.
     ///
     /// # Panics
     ///

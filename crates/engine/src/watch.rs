@@ -9,7 +9,7 @@ use std::{
 
 use futures_core::Stream;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use windlass_core::{Failure, RunId, RunState, StepKind, Time, VERDICT, Verdict};
+use windlass_core::{Failure, RunId, RunState, Step, StepKind, Time, VERDICT, Verdict};
 use windlass_store::{Place, RunImage};
 
 use crate::{Client, Error, boxed::boxed, handle::verdict_of, take_up};
@@ -136,11 +136,16 @@ impl Follower {
             if !self.seen.insert((row.generation, Arc::clone(&row.name), row.attempt, row.kind, row.epoch)) {
                 continue;
             }
+            let step = take_up::step(self.client.hub(), row);
             if &*row.name == VERDICT {
-                send(watcher, Ok(Update::State(RunState::Undoing))).await?;
+                // One that has completed only sees to what it has left behind.
+                let completes = |step: Step| step.detail.verdict.as_deref() == Some(&Verdict::Completed);
+                if !step.is_ok_and(completes) {
+                    send(watcher, Ok(Update::State(RunState::Undoing))).await?;
+                }
                 continue;
             }
-            let update = take_up::step(self.client.hub(), row).map(|step| Update::Step {
+            let update = step.map(|step| Update::Step {
                 name: step.name.strip_prefix('/').map_or_else(|| Arc::clone(&step.name), Arc::from),
                 attempt: step.attempt,
                 kind: step.kind,

@@ -43,6 +43,15 @@ pub(crate) struct Watchdog {
 struct Entry {
     overdue: Overdue,
     reported: bool,
+    cx: Cx,
+}
+
+impl Entry {
+    /// Whether it is past its limit. What waits without a slot is not, and has as much more time afterwards.
+    fn is_late(&self, now: Time) -> bool {
+        let waited = self.cx.inner().pulse.waited();
+        waited.is_some_and(|waited| self.overdue.due + waited + MARGIN < now)
+    }
 }
 
 /// How long an attempt may be late before it is reported: its own timer comes first.
@@ -68,14 +77,14 @@ impl Watchdog {
             attempt: cx.attempt(),
             due,
         };
-        self.watched.lock().insert(number, Entry { overdue, reported: false });
+        self.watched.lock().insert(number, Entry { overdue, reported: false, cx: cx.clone() });
         Some(Watched { number, watched: Arc::clone(&self.watched) })
     }
 
     /// The attempts that are past their limit.
     pub(crate) fn overdue(&self, now: Time) -> Vec<Overdue> {
         let watched = self.watched.lock();
-        let late = watched.values().filter(|entry| entry.overdue.due + MARGIN < now);
+        let late = watched.values().filter(|entry| entry.is_late(now));
         late.map(|entry| entry.overdue.clone()).collect()
     }
 
@@ -83,7 +92,7 @@ impl Watchdog {
     pub(crate) fn report(&self, now: Time) {
         let mut watched = self.watched.lock();
         let mut late = 0;
-        for entry in watched.values_mut().filter(|entry| entry.overdue.due + MARGIN < now) {
+        for entry in watched.values_mut().filter(|entry| entry.is_late(now)) {
             late += 1;
             if !entry.reported {
                 entry.reported = true;

@@ -25,6 +25,7 @@ mod rule;
 mod spelling;
 mod standalone;
 mod task;
+mod undo;
 mod workflow;
 
 use proc_macro::TokenStream;
@@ -87,6 +88,19 @@ pub fn workflow(arguments: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn task(arguments: TokenStream, item: TokenStream) -> TokenStream {
     standalone::expand(arguments.into(), item.into()).into()
+}
+
+/// Says how a task of a `#[workflow]` module is undone: `#[undo(load)]` on an `async fn` beside the task.
+///
+/// It runs if the run fails, is cancelled or times out after the task has completed. Parameters, in any order: the task's
+/// own result by its name (that of one element, for a `for_each`), `input`, `cx: &Cx`, and `Res<T>`.
+///
+/// | option | meaning | default |
+/// |---|---|---|
+/// | `retry(…)` | what happens after a failed attempt, as for a task | 3 attempts |
+#[proc_macro_attribute]
+pub fn undo(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    undo::expand(&arguments.into(), item.into()).into()
 }
 
 /// Makes a durable function of an `async fn`: a workflow whose steps are written where they happen.

@@ -248,11 +248,17 @@ impl TaskFn {
         self.options.when.as_ref().is_none_or(Rule::is_always)
     }
 
-    /// The type that the task's dependents see.
-    pub(crate) fn value(&self, krate: &TokenStream) -> TokenStream {
+    /// The type of what one execution gives.
+    pub(crate) fn result(&self, krate: &TokenStream) -> TokenStream {
         let returns = &self.returns;
         let krate = &moved(krate, returns.span());
-        let value = quote_spanned! { at(returns.span()) => <#returns as #krate::__macro::Returns>::Value };
+        quote_spanned! { at(returns.span()) => <#returns as #krate::__macro::Returns>::Value }
+    }
+
+    /// The type that the task's dependents see.
+    pub(crate) fn value(&self, krate: &TokenStream) -> TokenStream {
+        let value = self.result(krate);
+        let krate = &moved(krate, self.returns.span());
         match (&self.options.for_each, self.options.allow_failure) {
             (None, _) => value,
             (Some(_), false) => quote! { ::std::vec::Vec<#value> },

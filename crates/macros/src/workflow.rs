@@ -12,6 +12,7 @@ use crate::{
     emit::{self, Surroundings},
     graph, options,
     task::{TaskFn, TaskOptions, is_task},
+    undo::{self, UndoFn},
 };
 
 const KNOWN: [&str; 9] =
@@ -115,13 +116,21 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
         let errors = complaints.into_tokens();
         return quote! { #module #errors };
     };
-    let tasks = tasks(items, &mut complaints);
+    let mut tasks = tasks(items, &mut complaints);
+    let undos = undo::read(items, &mut complaints);
+    for task in &mut tasks {
+        if let Some(undo) = undos.iter().find(|undo| undo.is_for(task)) {
+            // A change of it is a change of the task.
+            task.code = format!("{}+{}", task.code, undo.function.code);
+        }
+    }
     if tasks.is_empty() {
         let message =
             "a workflow needs at least one task\nhelp: write `#[task]` above a function in the module";
         complaints.about(&module.ident, message);
     }
     graph::check(&tasks, &mut complaints);
+    undo::check(&undos, &tasks, &mut complaints);
     // Which task is the last cannot be told while names or edges are wrong.
     let output = if complaints.is_empty() || options.output.is_some() {
         graph::output(&tasks, options.output.as_ref(), Span::call_site(), &mut complaints)
@@ -129,8 +138,14 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
         None
     };
     let taken = taken(items, &mut complaints);
-    let function =
-        Function { options: &options, module: &module.ident, tasks: &tasks, output, krate: &krate };
+    let function = Function {
+        options: &options,
+        module: &module.ident,
+        tasks: &tasks,
+        undos: &undos,
+        output,
+        krate: &krate,
+    };
     if !taken {
         items.push(Item::Verbatim(function.emit(complaints.is_empty())));
     }
@@ -188,6 +203,7 @@ struct Function<'a> {
     options: &'a WorkflowOptions,
     module: &'a Ident,
     tasks: &'a [TaskFn],
+    undos: &'a [UndoFn],
     output: Option<&'a TaskFn>,
     krate: &'a TokenStream,
 }
@@ -245,12 +261,16 @@ impl Function<'_> {
         let items = task.options.for_each.as_ref().map(&value).unwrap_or_default();
         let around = Surroundings { krate, input: input.clone(), value: &value, items, name: &name };
         let (parts, code) = (emit::parts(task, &around), emit::code(task, &around));
-        quote! { (#parts, #code) }
+        let undo = self.undos.iter().find(|undo| undo.is_for(task));
+        let undo = undo.map(|undo| undo.emit(task, krate, input));
+        quote! { (#parts, #code #undo) }
     }
 
     fn input(&self) -> TokenStream {
+        let undos = self.undos.iter().map(|undo| &undo.function);
         self.tasks
             .iter()
+            .chain(undos)
             .find_map(TaskFn::input)
             .map_or_else(|| quote! { () }, |parameter| parameter.stored())
     }

@@ -143,6 +143,26 @@ fn somebody_who_looks_back_sees_what_was_seen_and_has_to_call_the_same() {
     assert!(journal.check_looked_back("B").is_err());
 }
 
+#[test]
+fn a_loose_journal_gives_what_it_is_asked_for_and_leaves_the_rest_alone() {
+    let mut journal = Journal::loose(RunId::new(), kept(&["a", "b"]));
+    journal.call("b", CallKind::Step).unwrap();
+    assert_eq!(journal.hear().unwrap().as_deref(), Some("b"));
+    assert_eq!(journal.hear().unwrap(), None);
+    assert!(journal.settle().unwrap(), "nobody has to call `a`");
+    journal.call("c", CallKind::Sleep).unwrap();
+    journal.record("c".into(), CallKind::Sleep, Time(3));
+    assert!(journal.is_behind());
+    assert_eq!(journal.hear().unwrap().as_deref(), Some("c"));
+    journal.record("d".into(), CallKind::Sleep, Time(4));
+    assert!(!journal.is_behind(), "nobody waits for it yet");
+    assert!(journal.check_all_called().is_ok());
+    journal.call("d", CallKind::Sleep).unwrap();
+    assert_eq!(journal.hear().unwrap().as_deref(), Some("d"));
+    journal.call("a", CallKind::Event).unwrap();
+    assert!(matches!(journal.hear(), Err(Divergence::Kind { .. })));
+}
+
 proptest! {
     /// A function whose branches each call a list of steps: whatever order its completions were recorded in, it hears of
     /// all of them in that order when it is run again, and makes the same calls.

@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{Fan, Lane, LaneId, Lanes, Phase, Plan, Run, Sight, TaskRun, Verdict};
-use crate::{CallKind, Definition, OnFailure, Step, StepKind, TaskIx, Time};
+use crate::{CallKind, Definition, OnFailure, Step, StepKind, TaskIx, Time, UNDO, VERDICT};
 
 /// All that a run is made from.
 #[derive(Clone, Debug)]
@@ -135,7 +135,7 @@ impl Plan {
         recorded: &Definition,
         steps: impl IntoIterator<Item = &'s str>,
     ) -> Result<(), Divergence> {
-        for step in steps {
+        for step in steps.into_iter().filter(|step| *step != VERDICT) {
             // What code called is compared when it is called again.
             let lane = self.lane(step).or_else(|| self.caller(step));
             let lane = lane.ok_or_else(|| Divergence::Gone { step: step.to_owned() })?;
@@ -196,12 +196,14 @@ impl Run {
             closing: None,
             unclosed: None,
             ended: false,
+            undone: BTreeMap::new(),
             failed: Vec::new(),
             first_failure: None,
             any_changes: false,
             // Mostly there is one at a time.
             commands: Vec::with_capacity(2),
         };
+        run.undone = run.undone_before(&seed.steps);
         for (generation, step) in &seed.steps {
             run.restore(*generation, step)?;
         }
@@ -226,15 +228,19 @@ impl Run {
     fn restore(&mut self, generation: u32, step: &Step) -> Result<(), Divergence> {
         let gone = || Divergence::Gone { step: step.name.to_string() };
         if step.name.contains('/') {
-            let caller = self.plan.caller(&step.name).ok_or_else(gone)?;
+            let caller = self.plan.caller(&step.name);
+            if caller.is_none() && &*step.name != VERDICT {
+                return Err(gone());
+            }
             if generation == self.generation {
                 self.closing = self.closing.take().or_else(|| step.detail.verdict.clone());
-                self.unclosed = Some(caller).filter(|lane| self.plan.flow() == Some(lane.task));
+                self.unclosed = caller.filter(|lane| self.plan.flow() == Some(lane.task));
             }
             return Ok(());
         }
         let lane = self.plan.lane(&step.name).ok_or_else(gone)?;
-        if generation < self.generation && step.kind != StepKind::Completed {
+        let is_undone = self.undone.get(&lane).is_some_and(|(_, last)| *last >= generation);
+        if generation < self.generation && (step.kind != StepKind::Completed || is_undone) {
             return Ok(());
         }
         let shape = || Divergence::Shape { step: step.name.to_string() };
@@ -274,6 +280,27 @@ impl Run {
             self.note_failure(lane.task, step.name.to_string(), failure);
         }
         Ok(())
+    }
+
+    /// How often earlier generations undid each lane, and which was the last that did: what was undone counts as not run.
+    fn undone_before(&self, steps: &[(u32, Step)]) -> BTreeMap<LaneId, (u32, u32)> {
+        let mut undone = BTreeMap::new();
+        for (generation, step) in steps {
+            let lane = step.name.strip_suffix(UNDO).and_then(|name| self.plan.lane(name));
+            if let Some(lane) =
+                lane.filter(|_| step.kind == StepKind::Completed && *generation < self.generation)
+            {
+                let (times, last) = undone.entry(lane).or_insert((0, 0));
+                (*times, *last) = (*times + 1, *generation.max(last));
+            }
+        }
+        undone
+    }
+
+    /// How often a lane was undone before it is done again.
+    #[must_use]
+    pub fn times_undone(&self, lane: LaneId) -> u32 {
+        self.undone.get(&lane).map_or(0, |(times, _)| *times)
     }
 
     /// Finds out, from what is recorded, which tasks have ended and which are next.
@@ -345,7 +372,8 @@ impl Run {
         let ended: BTreeSet<(&str, u32)> = ends().map(|step| (&*step.name, step.attempt)).collect();
         let fresh_from = ends().map(|step| step.epoch).max().unwrap_or(0);
         let executing: BTreeSet<(&str, u32)> = mine()
-            .filter(|step| step.kind == StepKind::Started && !ended.contains(&(&*step.name, step.attempt)))
+            .filter(|step| step.kind == StepKind::Started && step.detail.call.is_step())
+            .filter(|step| !ended.contains(&(&*step.name, step.attempt)))
             .map(|step| (&*step.name, step.epoch))
             .collect();
         let suspects = executing.iter().filter(|(_, life)| *life == last).map(|(name, _)| *name);

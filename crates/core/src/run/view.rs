@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::{Lane, Lanes, Phase, Run, Verdict};
+use super::{Lane, LaneId, Lanes, Phase, Run, Verdict};
 use crate::{Failure, Merge, RuleView, Skip, StepKind, TaskIx, TaskOutcome, TaskState, Time};
 
 /// A task as people see it.
@@ -65,6 +65,16 @@ impl Run {
             Phase::Done(kind) => Some(kind),
             _ => None,
         }
+    }
+
+    /// Whether a task or instance has completed.
+    #[must_use]
+    pub fn has_completed(&self, lane: LaneId) -> bool {
+        let outcome = match lane.item {
+            None => self.outcome(lane.task),
+            Some(item) => self.instance(lane.task, item as usize),
+        };
+        outcome == Some(StepKind::Completed)
     }
 
     /// The last error of an instance of a `for_each`.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use windlass_core::{
-    Divergence, Draft, Ended, Failure, Output, Plan, Rest, Retry, Run, Seed, StepKind, TaskDraft, TaskState,
-    Verdict,
+    CallKind, Command, Detail, Divergence, Draft, Ended, Event, Failure, LaneId, Output, Plan, Rest, Retry,
+    Run, Seed, Step, StepKind, TaskDraft, TaskState, Time, Verdict,
 };
 
 use crate::world::{Setup, World};
@@ -269,4 +269,81 @@ fn records_that_the_code_has_no_place_for_are_told_and_nothing_starts() {
     assert_eq!(gone, Divergence::Gone { step: "each[0]".to_owned() });
     let single = Run::new(seed(vec![once("list"), once("each")])).expect_err("each is no single task");
     assert_eq!(single, Divergence::Shape { step: "each[0]".to_owned() });
+}
+
+/// A run of these tasks that is taken up from its records, and what it asks for.
+fn taken_up(
+    tasks: impl IntoIterator<Item = TaskDraft>,
+    (generation, recoveries): (u32, u32),
+    steps: Vec<(u32, Step)>,
+) -> (Run, Vec<Command>) {
+    let mut run = Run::new(Seed {
+        plan: Plan::new(draft(tasks).check().expect("it is sound").into()).into(),
+        generation,
+        recoveries,
+        max_recoveries: 0,
+        opened_at: Time(0),
+        timeout: Some(SECOND),
+        fan_limit: 1,
+        spread: Default::default(),
+        published: Vec::new(),
+        context: Default::default(),
+        steps,
+    })
+    .expect("the records fit");
+    run.apply(Event::Begin, Time(0));
+    run.apply(Event::Recorded(1), Time(0));
+    let commands = run.take_commands();
+    (run, commands)
+}
+
+fn recorded(generation: u32, name: &str, kind: StepKind, detail: Detail) -> (u32, Step) {
+    let (started_at, ended_at) = (Time(0), Time(0));
+    (generation, Step { name: name.into(), attempt: 1, epoch: 0, kind, started_at, ended_at, detail })
+}
+
+fn starts(run: &Run, commands: &[Command]) -> Vec<String> {
+    let starts = commands.iter().filter_map(|command| match command {
+        Command::Start(attempt) => Some(run.step_name(attempt.lane).to_string()),
+        _ => None,
+    });
+    starts.collect()
+}
+
+#[test]
+fn what_was_undone_is_done_again_by_a_retry_and_the_rest_is_kept() {
+    let plain = |name, kind| recorded(1, name, kind, Detail::default());
+    let steps = vec![
+        plain("a", StepKind::Completed),
+        plain("b", StepKind::Completed),
+        plain("a//undo", StepKind::Completed),
+        plain("b//undo", StepKind::Failed),
+    ];
+    let tasks = [once("a"), once("b"), once("c").after(["a", "b"])];
+    let (run, commands) = taken_up(tasks.clone(), (2, 0), steps.clone());
+    assert_eq!(starts(&run, &commands), ["a"]);
+    let lanes = ["a", "b"].map(|task| LaneId::of(run.plan().definition.find(task).expect("it is there")));
+    assert_eq!(lanes.map(|lane| run.times_undone(lane)), [1, 0]);
+    assert_eq!(lanes.map(|lane| run.has_completed(lane)), [false, true]);
+    // The generation that undid it knows it as completed.
+    let (run, _) = taken_up(tasks, (1, 0), steps);
+    assert_eq!(lanes.map(|lane| run.has_completed(lane)), [true, true]);
+}
+
+#[test]
+fn a_verdict_that_is_recorded_is_final_and_nothing_starts() {
+    let verdict = Verdict::Cancelled { reason: "no".to_owned() };
+    let detail = Detail { verdict: Some(Box::new(verdict.clone())), ..Detail::default() };
+    let steps = vec![recorded(1, "//verdict", StepKind::Skipped, detail)];
+    let (run, commands) = taken_up([once("a")], (1, 0), steps);
+    assert_eq!(commands, [Command::End(verdict)]);
+    assert_eq!(run.next_tick(), None, "there is nothing left to wait for");
+}
+
+#[test]
+fn what_a_task_waits_for_kills_nobody() {
+    let detail = Detail { call: CallKind::Sleep, ..Detail::default() };
+    let steps = vec![recorded(1, "a/sleep", StepKind::Started, detail)];
+    let (run, commands) = taken_up([once("a")], (1, 1), steps);
+    assert_eq!(starts(&run, &commands), ["a"]);
 }

@@ -112,7 +112,7 @@ impl Call {
     }
 
     pub(crate) fn resources(&self) -> Option<&Resources> {
-        let engines = || Some(&*self.cx.inner().link()?.host.node().resources);
+        let engines = || Some(&*self.cx.inner().node()?.resources);
         self.detached.as_deref().or_else(engines)
     }
 

@@ -6,9 +6,13 @@ use std::{
     sync::Arc,
 };
 
-use windlass_core::Failure;
+use windlass_core::{Failure, Retry};
 
-use super::{Body, BoxFuture, Call, transaction::Kind};
+use super::{
+    Body, BoxFuture, Call,
+    parts::{RetryParts, join_conditions},
+    transaction::Kind,
+};
 
 /// A function that says whether a failure is worth another attempt.
 #[doc(hidden)]
@@ -24,6 +28,18 @@ pub struct TaskCode {
     pub wants: Vec<Want>,
     /// Which failures are worth another attempt, where the author's own function decides.
     pub predicate: Option<Predicate>,
+    /// How it is undone.
+    pub undo: Option<Arc<UndoCode>>,
+}
+
+/// How a task is undone.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct UndoCode {
+    /// What happens after a failed attempt.
+    pub retry: Retry,
+    /// What it does. Its only dependency is the task that it undoes.
+    pub code: TaskCode,
 }
 
 /// The body of a task.
@@ -97,7 +113,7 @@ impl TaskCode {
     }
 
     pub(crate) const fn of(run: Code) -> Self {
-        Self { run, wants: Vec::new(), predicate: None }
+        Self { run, wants: Vec::new(), predicate: None, undo: None }
     }
 
     /// The same code, whose transaction sees so much of others.
@@ -115,6 +131,19 @@ impl TaskCode {
     pub fn wanting<T: Send + Sync + 'static>(mut self) -> Self {
         self.wants.push(Want::of::<T>());
         self
+    }
+
+    /// The same code, which is undone by that.
+    #[must_use]
+    pub fn undone_by(mut self, retry: &RetryParts, code: Self) -> Self {
+        self.undone_with(retry.policy(), code);
+        self
+    }
+
+    pub(crate) fn undone_with(&mut self, retry: Retry, code: Self) {
+        self.wants.extend(&code.wants);
+        let code = join_conditions(code, &retry);
+        self.undo = Some(Arc::new(UndoCode { retry, code }));
     }
 
     /// The same code, where this function finds failures worth another attempt. Several are joined by *any*.

@@ -28,7 +28,7 @@ pub use code::OnPostgres;
 #[doc(hidden)]
 pub use code::OnSqlite;
 #[doc(hidden)]
-pub use code::{Code, Predicate, TaskCode, Want};
+pub use code::{Code, Predicate, TaskCode, UndoCode, Want};
 pub use outcome::Outcome;
 pub use resource::{Missing, Res, Resources};
 pub use shared_context::SharedContext;

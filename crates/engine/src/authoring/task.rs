@@ -25,7 +25,11 @@ pub struct Task {
     draft: TaskDraft,
     body: DynamicBody,
     wants: Vec<Want>,
+    undo: Option<(Retry, Undoing)>,
 }
+
+/// How a task is undone.
+type Undoing = Arc<dyn Fn(TaskCx) -> BoxFuture + Send + Sync>;
 
 enum DynamicBody {
     Async(Arc<dyn Fn(TaskCx) -> BoxFuture + Send + Sync>),
@@ -60,7 +64,7 @@ impl Task {
     }
 
     fn with(name: impl Into<String>, body: DynamicBody) -> Self {
-        Self { draft: TaskDraft::new(name), body, wants: Vec::new() }
+        Self { draft: TaskDraft::new(name), body, wants: Vec::new(), undo: None }
     }
 
     /// Makes it wait for these tasks too, in this order. Default: it waits for nothing.
@@ -143,6 +147,33 @@ impl Task {
         self
     }
 
+    /// Says how the task is undone, should the run fail, be cancelled or time out after the task has completed. The undo
+    /// is given the task's result by the task's own name, or that of the element in a `for_each`:
+    /// `cx.result::<Receipt>("charge")`. It is tried like a task, and never again once it is recorded. Default: it is not.
+    #[must_use]
+    pub fn undo<F, R>(self, undo: F) -> Self
+    where
+        F: Fn(TaskCx) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        self.undo_with(Retry::default(), undo)
+    }
+
+    /// The same, with what happens after a failed attempt of the undo.
+    #[must_use]
+    pub fn undo_with<F, R>(mut self, retry: Retry, undo: F) -> Self
+    where
+        F: Fn(TaskCx) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        let undo = move |cx: TaskCx| -> BoxFuture {
+            let running = undo(cx.clone());
+            Box::pin(async move { finish(&cx, running.await) })
+        };
+        self.undo = Some((retry, Arc::new(undo)));
+        self
+    }
+
     /// Says that the body takes a resource of this type, so that a missing one is found at launch. Default: a
     /// missing one is found when the body asks for it.
     #[must_use]
@@ -154,6 +185,7 @@ impl Task {
     /// The description, and the code as soon as the names of the dependencies are settled.
     pub(crate) fn split(self) -> (TaskDraft, impl FnOnce(Arc<[String]>) -> TaskCode) {
         let (body, wants, retry) = (self.body, self.wants, self.draft.retry.clone());
+        let (undo, own): (_, Arc<[String]>) = (self.undo, Arc::new([self.draft.name.clone()]));
         let code = move |names: Arc<[String]>| {
             let mut code = match body {
                 DynamicBody::Async(body) => {
@@ -164,6 +196,10 @@ impl Task {
                 }
             };
             code.wants = wants;
+            if let Some((retry, undo)) = undo {
+                let undo = move |call: Call| undo(TaskCx::new(call, Arc::clone(&own)));
+                code.undone_with(retry, TaskCode::asynchronous(undo));
+            }
             join_conditions(code, &retry)
         };
         (self.draft, code)

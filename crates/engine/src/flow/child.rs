@@ -22,6 +22,7 @@ use crate::{
     client::cancel_run,
     committer::{Fate, Lost, Reply},
     handle::verdict_of,
+    node::Node,
     run_loop::Mail,
     start::{Request, new_run, registered},
 };
@@ -34,7 +35,7 @@ pub(super) struct Child {
     pub(super) run: RunId,
     new: NewRun,
     /// Whether it goes on when its parent ends.
-    is_left: bool,
+    pub(super) is_left: bool,
 }
 
 /// A run that a durable function waits for.
@@ -49,18 +50,23 @@ pub struct ChildWait<'f, O> {
 }
 
 impl<'f, O> ChildWait<'f, O> {
-    pub(super) fn new<I>(scene: &'f Arc<Scene>, within: &str, workflow: Workflow<I, O>, input: I) -> Self
+    pub(super) fn new<I>(
+        scene: Result<&'f Arc<Scene>, Failure>,
+        within: &str,
+        workflow: Workflow<I, O>,
+        input: I,
+    ) -> Self
     where
         I: Serialize + Send + Sync + 'static,
     {
         let name = workflow.name().to_owned();
-        let new = prepare(scene, Request::new(workflow.into(), input));
-        let call = new.and_then(|new| {
+        let call = scene.and_then(|scene| {
+            let new = prepare(scene, Request::new(workflow.into(), input))?;
             let number = scene.call(within, &name, CallKind::Child, None)?;
             scene.add_child(number, new);
-            Ok(number)
+            Ok((scene, number))
         });
-        Self { wait: Wait { scene, call }, output: PhantomData }
+        Self { wait: Wait { call }, output: PhantomData }
     }
 
     /// Lets the child go on by itself if the function ends before it. Default: it is cancelled then.
@@ -84,8 +90,8 @@ impl<'f, O> ChildWait<'f, O> {
     }
 
     fn with(self, change: impl FnOnce(&mut Child)) -> Self {
-        if let Ok(number) = self.wait.call {
-            self.wait.scene.state().children.get_mut(&number).map(change);
+        if let Ok((scene, number)) = &self.wait.call {
+            scene.state().children.get_mut(number).map(change);
         }
         self
     }
@@ -112,8 +118,10 @@ impl Scene {
     fn add_child(&self, number: u64, mut new: NewRun) {
         let mut state = self.state();
         let Some(id) = state.open.get(&number).map(|call| Arc::clone(&call.id)) else { return };
-        let run = state.journal.child(&id, self.cell.subject.generation);
-        let topic = format!(">{id}");
+        // Several tasks of one run may start children of the same name.
+        let name = if self.is_task() { self.record_name(&id) } else { Arc::clone(&id) };
+        let run = state.journal.child(&name, self.cell.subject.generation);
+        let topic = format!(">{name}");
         new.parent = Some(Parent { run: self.cell.subject.run, topic: topic.clone() });
         if let Some(call) = state.open.get_mut(&number) {
             call.topic = Some(topic.into());
@@ -123,12 +131,13 @@ impl Scene {
     }
 
     /// Records that a child is about to be started: if the run is stopped, the child has to be found.
-    pub(super) fn begin_child(self: &Arc<Self>, id: &Arc<str>) {
+    pub(super) fn begin_child(self: &Arc<Self>, number: u64, id: &Arc<str>) {
         let now = self.now();
-        match self.cell.encode(&Detail { call: CallKind::Child, ..Detail::default() }) {
+        let left = self.state().children.get(&number).is_some_and(|child| child.is_left);
+        match self.cell.encode(&Detail { call: CallKind::Child, left, ..Detail::default() }) {
             Ok(detail) => {
                 let row = self.row(id, 1, StepKind::Started, now, now, None, detail);
-                self.record(row, Vec::new(), Then::Started(Arc::clone(id)));
+                self.record(row, Vec::new(), Then::Begun(Arc::clone(id), left));
             }
             Err(why) => self.cell.break_off(why),
         }
@@ -138,6 +147,7 @@ impl Scene {
     pub(super) fn start_child(self: &Arc<Self>, number: u64) {
         let state = self.state();
         let Some(child) = state.children.get(&number) else { return };
+        let Some(id) = state.open.get(&number).map(|call| Arc::clone(&call.id)) else { return };
         let (run, new) = (child.run, child.new.clone());
         drop(state);
         let scene = Arc::clone(self);
@@ -148,7 +158,7 @@ impl Scene {
             }
             Err(Lost::Refused(refusal)) => {
                 let failure = Failure::permanent(format!("the child run was not started: {refusal}"));
-                scene.end_child(number, Outcome::Failed(failure), Vec::new());
+                scene.end_child(&id, Outcome::Failed(failure), Vec::new());
             }
             Err(lost) => scene.cell.hand(Mail::Committed(0, Err(Box::new(lost))), thread),
         };
@@ -161,7 +171,10 @@ impl Scene {
     /// Finds out how a child ended, of which a message says that it did.
     pub(super) fn hear_of_child(self: &Arc<Self>, number: u64, row: &InboxRow) {
         let (scene, seq) = (Arc::clone(self), row.seq);
-        let Some(run) = self.state().children.get(&number).map(|child| child.run) else { return };
+        let state = self.state();
+        let Some(run) = state.children.get(&number).map(|child| child.run) else { return };
+        let Some(id) = state.open.get(&number).map(|call| Arc::clone(&call.id)) else { return };
+        drop(state);
         self.cell.node.user.spawn(async move {
             let hub = &scene.cell.node.hub;
             let end = loop {
@@ -173,7 +186,7 @@ impl Scene {
                 tokio::time::sleep(AGAIN).await;
             };
             match end {
-                Some(end) => scene.end_child(number, scene.outcome_of(run, &end), vec![seq]),
+                Some(end) => scene.end_child(&id, scene.outcome_of(run, &end), vec![seq]),
                 None => scene.drop_message(number, seq),
             }
         });
@@ -207,8 +220,7 @@ impl Scene {
         Outcome::Failed(Failure::permanent(failure))
     }
 
-    fn end_child(self: &Arc<Self>, number: u64, outcome: Outcome, consumed: Vec<i64>) {
-        let Some(id) = self.state().open.get(&number).map(|call| Arc::clone(&call.id)) else { return };
+    fn end_child(self: &Arc<Self>, id: &Arc<str>, outcome: Outcome, consumed: Vec<i64>) {
         let (now, hub) = (self.now(), &self.cell.node.hub);
         let (kind, output, failure) = match &outcome {
             Outcome::Value(json) => (
@@ -222,8 +234,8 @@ impl Scene {
         let detail = self.cell.encode(&Detail { call: CallKind::Child, failure, ..Detail::default() });
         match (output.transpose(), detail) {
             (Ok(output), Ok(detail)) => {
-                let row = self.row(&id, 1, kind, now, now, output, detail);
-                self.record(row, consumed, Then::Ended(id, CallKind::Child, now, outcome));
+                let row = self.row(id, 1, kind, now, now, output, detail);
+                self.record(row, consumed, Then::Ended(Arc::clone(id), CallKind::Child, now, outcome));
             }
             (Err(why), _) => self.cell.break_off(why.to_string()),
             (_, Err(why)) => self.cell.break_off(why),
@@ -250,14 +262,18 @@ impl Scene {
             let children = std::mem::take(&mut state.children);
             children.into_values().filter(|child| !child.is_left).map(|child| child.run).collect()
         };
-        let node = &self.cell.node;
-        for run in children {
-            match cancel_run(&node.hub, Some(node), run, "the run that started it has ended").await {
-                // One that was never started needs no end.
-                Ok(_) | Err(Error::UnknownRun(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        cancel(&self.cell.node, children).await
     }
+}
+
+/// Cancels runs whose parent has ended.
+pub(crate) async fn cancel(node: &Arc<Node>, children: Vec<RunId>) -> Result<(), Error> {
+    for run in children {
+        match cancel_run(&node.hub, Some(node), run, "the run that started it has ended").await {
+            // One that was never started needs no end.
+            Ok(_) | Err(Error::UnknownRun(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }

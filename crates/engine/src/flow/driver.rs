@@ -38,9 +38,8 @@ pub(super) struct Driver {
     deferred: Option<Time>,
     grace: Option<Instant>,
     reported: bool,
-    /// What the function is made from, again and again.
-    call: Call,
-    code: FlowCode,
+    /// What a function is made from, again and again.
+    again: Option<(Call, FlowCode)>,
     /// Whether the function is being run again from its top although nothing was lost.
     is_rehearsal: bool,
     /// How the function ended, while what it left out is looked back at.
@@ -66,6 +65,11 @@ impl Driver {
     pub(super) fn new(scene: Arc<Scene>, call: Call, code: &FlowCode) -> Self {
         let cx = call.cx().clone();
         let function = make(&scene, &call, code);
+        Self { again: Some((call, Arc::clone(code))), ..Self::of_task(scene, cx, function) }
+    }
+
+    /// Drives a task of a graph, whose body is run again by its next attempt.
+    pub(super) fn of_task(scene: Arc<Scene>, cx: Cx, function: BoxFuture) -> Self {
         let waker = Arc::<FunctionWaker>::default();
         let own = Waker::from(Arc::clone(&waker));
         Self {
@@ -80,8 +84,7 @@ impl Driver {
             deferred: None,
             grace: None,
             reported: false,
-            call,
-            code: Arc::clone(code),
+            again: None,
             is_rehearsal: false,
             ended: None,
         }
@@ -167,6 +170,8 @@ impl Driver {
                     self.ask = true;
                 }
                 Ok(false) if self.attend() => {}
+                // A visit of a state waits for its next attempt.
+                Ok(false) if self.scene.is_dry() => return self.replayed(),
                 Ok(false) => match self.lost() {
                     Some(divergence) => return self.block(&divergence),
                     None => return Poll::Pending,
@@ -217,6 +222,11 @@ impl Driver {
 
     /// The function has returned.
     fn returned(&mut self, body: Body) -> Poll<Body> {
+        if self.scene.is_task() {
+            // What it has started, and does not wait for any more, is seen to when its run ends.
+            self.leave(Phase::Over);
+            return Poll::Ready(body);
+        }
         let looked_back = self.scene.state().looking_back.take();
         if let Some(visit) = looked_back {
             return self.looked_back(&visit);
@@ -300,8 +310,17 @@ impl Driver {
         // The calls that it has made are forgotten with it.
         self.leave(Phase::Over);
         self.scene.rewind();
-        self.phase = Phase::Function(make(&self.scene, &self.call, &self.code));
-        (self.ask, self.is_rehearsal) = (true, true);
+        self.begin_anew();
+        self.is_rehearsal = true;
+    }
+
+    /// Runs the function from its top.
+    fn begin_anew(&mut self) {
+        if let Some((call, code)) = &mut self.again {
+            call.set_input(self.scene.input());
+            self.phase = Phase::Function(make(&self.scene, call, code));
+            self.ask = true;
+        }
     }
 
     fn block(&mut self, divergence: &Divergence) -> Poll<Body> {
@@ -369,11 +388,12 @@ impl Driver {
         let mut records: Vec<_> = due.into_iter().filter_map(|(_, number)| state.end_wait(number)).collect();
         let event =
             if state.is_quiet() && records.is_empty() { self.take_event(&mut state, now) } else { None };
+        let promises = state.promises();
         drop(state);
         let goes_on = !again.is_empty();
         for turn in children {
             match turn {
-                ChildTurn::Begin(id) => self.scene.begin_child(&id),
+                ChildTurn::Begin(number, id) => self.scene.begin_child(number, &id),
                 ChildTurn::Start(number) => self.scene.start_child(number),
                 ChildTurn::Ended(number, row) => self.scene.hear_of_child(number, &row),
             }
@@ -383,6 +403,9 @@ impl Driver {
         }
         if let Some((id, row)) = event {
             self.scene.end_wait(&id, CallKind::Event, now, row);
+        }
+        for (id, kind, due) in promises {
+            self.scene.promise(&id, kind, due);
         }
         ours(|| again.into_iter().for_each(Waker::wake));
         goes_on
@@ -418,9 +441,15 @@ impl Driver {
         let mut state = self.scene.state();
         let next = state.attended().filter_map(|call| call.due).min().filter(|_| state.may_begin());
         let is_held = state.is_paused && !state.is_busy();
-        let waits = is_held || (!state.is_busy() && state.has_waits() && !self.waker.is_foreign());
+        let has_waits = !state.is_busy() && state.has_waits();
+        let waits = match self.scene.is_task() {
+            true => has_waits,
+            false => is_held || (has_waits && !self.waker.is_foreign()),
+        };
         let topics = state.attended().filter_map(|call| call.topic.as_deref().map(str::to_owned)).collect();
-        let until = next.unwrap_or(Time::MAX);
+        // Whatever it waits for, its task has to end by its deadline.
+        let deadline = self.cx.inner().limits.deadline.map(|(at, _)| at);
+        let until = next.into_iter().chain(deadline).min().unwrap_or(Time::MAX);
         let has_to_say = state.set_rest(if is_held { Vec::new() } else { topics }, waits.then_some(until));
         drop(state);
         if waits {
@@ -453,9 +482,10 @@ impl Driver {
     fn defer(&mut self, until: Time) {
         if self.deferred != Some(until) {
             self.deferred = Some(until);
-            let (lane, attempt) = (self.scene.lane, self.scene.attempt);
+            let (lane, attempt) = (self.scene.lane, self.cx.attempt());
             self.scene.cell.tell(Mail::Deferred(lane, attempt, until));
         }
+        self.cx.inner().pulse.hold();
         if let Some(link) = self.cx.inner().link() {
             link.seat.vacate(link.host.slots());
         }
@@ -463,13 +493,15 @@ impl Driver {
 
     fn undefer(&mut self) {
         if self.deferred.take().is_some() {
-            self.scene.cell.tell(Mail::Undeferred(self.scene.lane, self.scene.attempt));
+            self.cx.inner().pulse.go_on();
+            self.scene.cell.tell(Mail::Undeferred(self.scene.lane, self.cx.attempt()));
         }
     }
 
     /// Looks whether the function waits for something that is not recorded. Answers why that fails it.
     fn foreign(&mut self) -> Option<Failure> {
-        if !self.waker.is_foreign() || std::mem::replace(&mut self.reported, true) {
+        let is_mine = self.scene.is_task() || !self.waker.is_foreign();
+        if is_mine || std::mem::replace(&mut self.reported, true) {
             return None;
         }
         let failure = self.foreign_failure();
@@ -539,7 +571,8 @@ impl Future for Driver {
                     let (is_halted, is_closing) = (state.is_halted, state.closing.is_some());
                     let (is_busy, is_looking_back) = (state.is_busy(), state.looking_back.is_some());
                     drop(state);
-                    if is_halted && !is_busy {
+                    // What a task waits for is one of several things that its run does, and the run leaves when it can.
+                    if is_halted && !is_busy && !this.scene.is_task() {
                         return this.surrender();
                     }
                     if is_closing && !is_looking_back && this.has_had_grace(cx) {
@@ -575,9 +608,7 @@ impl Future for Driver {
                 Phase::Continuing(continuing) => match continuing.as_mut().poll(cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(()) => {
-                        this.call.set_input(this.scene.input());
-                        this.phase = Phase::Function(make(&this.scene, &this.call, &this.code));
-                        this.ask = true;
+                        this.begin_anew();
                     }
                 },
                 Phase::Over => return Poll::Pending,
@@ -625,7 +656,7 @@ impl Driver {
 
 /// What is to be done about a child.
 enum ChildTurn {
-    Begin(Arc<str>),
+    Begin(u64, Arc<str>),
     Start(u64),
     Ended(u64, InboxRow),
 }
@@ -634,7 +665,7 @@ fn child_turn(number: u64, call: &mut scene::Call, scene: &Scene) -> Option<Chil
     match call.status {
         Status::Waiting => {
             call.status = Status::Starting;
-            Some(ChildTurn::Begin(Arc::clone(&call.id)))
+            Some(ChildTurn::Begin(number, Arc::clone(&call.id)))
         }
         Status::Started => {
             call.status = Status::Running;
@@ -677,6 +708,6 @@ impl Doing {
 }
 
 /// What a function returns that was stopped because its run was.
-fn cut_off() -> Failure {
+pub(super) fn cut_off() -> Failure {
     Failure { kind: FailureKind::Cancelled, ..Failure::permanent("the run was stopped") }
 }

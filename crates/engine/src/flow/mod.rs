@@ -8,6 +8,7 @@ mod map;
 mod scene;
 mod send;
 mod step;
+mod task;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) mod transaction;
 mod undo;
@@ -18,6 +19,7 @@ mod waker;
 use std::{sync::Arc, time::Duration};
 
 pub use child::ChildWait;
+pub(crate) use child::cancel;
 use driver::Driver;
 pub(crate) use dry::Replayed;
 pub use event::{Event, Pending};
@@ -27,9 +29,12 @@ pub use send::Sending;
 pub(crate) use send::pending;
 use serde::{Serialize, de::DeserializeOwned};
 pub use step::{Step, StepBody, TypedStep};
+pub(crate) use task::Attended;
+pub(crate) use undo::{Undone, undo_all};
 use visit::LookBack;
 pub(crate) use visit::{Looking, RATE, TIMEOUT, Visit};
 pub use wait::{EventWait, SleepWait, TimedEventWait};
+pub(crate) use waker::in_body;
 use windlass_core::{Chart, Failure, RunId, Time};
 
 use crate::{
@@ -101,17 +106,17 @@ impl Flow {
 
     /// Waits, across restarts if need be, and costs nothing while it does.
     pub fn sleep(&self, span: Duration) -> SleepWait<'_> {
-        SleepWait::after(&self.scene, &self.within, span)
+        SleepWait::after(Ok(&self.scene), &self.within, span)
     }
 
     /// Waits until a time.
     pub fn sleep_until(&self, time: Time) -> SleepWait<'_> {
-        SleepWait::until(&self.scene, &self.within, time)
+        SleepWait::until(Ok(&self.scene), &self.within, time)
     }
 
     /// Waits for an event: the first of its name that was sent to this run and not received yet.
     pub fn event<T: DeserializeOwned>(&self, event: Event<T>) -> EventWait<'_, T> {
-        EventWait::new(&self.scene, &self.within, event.name())
+        EventWait::new(Ok(&self.scene), &self.within, event.name())
     }
 
     /// Starts a run of another workflow, a child of this one, and waits for its result. It is started once, and known by
@@ -121,7 +126,7 @@ impl Flow {
     where
         I: Serialize + Send + Sync + 'static,
     {
-        ChildWait::new(&self.scene, &self.within, workflow, input)
+        ChildWait::new(Ok(&self.scene), &self.within, workflow, input)
     }
 
     /// Ends this round of an endless function, and begins the next one with another input and nothing recorded: the
@@ -264,7 +269,7 @@ pub(crate) fn charted<I, O>(
 ) -> Workflow<I, O> {
     let mut body = TaskCode::asynchronous(move |call| -> BoxFuture {
         match call.cx().inner().scene() {
-            Some(scene) => Box::pin(Driver::new(scene, call, &code)),
+            Some(scene) => Box::pin(Driver::new(Arc::clone(scene), call, &code)),
             None => Box::pin(async { Err(Failure::permanent("a durable function needs an engine")) }),
         }
     });

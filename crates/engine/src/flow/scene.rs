@@ -6,6 +6,7 @@ mod calls;
 mod records;
 mod round;
 mod state;
+mod task;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -36,9 +37,11 @@ const CONTINUE: &str = "/continue";
 pub(crate) struct Scene {
     pub(super) cell: Arc<RunCell>,
     pub(super) lane: LaneId,
-    pub(super) attempt: u32,
     /// What records of its calls begin with: nothing for a function that is the whole run, else the lane's name.
     prefix: Arc<str>,
+    /// Whether this is a task of a graph. Its code may take another path each time, and its next attempt goes on with
+    /// what is recorded here.
+    is_task: bool,
     /// When this generation might first run.
     opened_at: Time,
     /// Held while a record is handed in, so that they are numbered in the order in which they are written.
@@ -64,6 +67,8 @@ pub(super) struct State {
     pub(super) outcomes: HashMap<Arc<str>, Outcome>,
     /// Whether the function is run again from its top after every step, to see whether it does the same.
     pub(super) rehearses: bool,
+    /// Whether outcomes are kept for the next attempt of a task.
+    keeps: bool,
     /// Calls that the function has not heard of yet, by the number of the call.
     pub(super) open: BTreeMap<u64, Call>,
     /// Those of them that somebody has to look after: they have a time, or wait for a message.
@@ -102,6 +107,8 @@ pub(super) struct State {
     driver: Option<Waker>,
     pub(super) is_paused: bool,
     pub(super) is_halted: bool,
+    /// Whether the run is about to be given up, since all that it does is to wait.
+    is_let_go: bool,
     pub(super) closing: Option<Verdict>,
     /// What the function waits for, when it waits without a slot.
     topics: Vec<String>,
@@ -109,8 +116,12 @@ pub(super) struct State {
     rests: Option<Time>,
     /// Whether the run wanted to leave while the function did something.
     was_asked_to_leave: bool,
-    /// Children whose start is recorded.
-    begun: HashSet<Arc<str>>,
+    /// Children whose start is recorded, and whether each is to be left alone.
+    begun: HashMap<Arc<str>, bool>,
+    /// When waits of a task end, as recorded.
+    dues: HashMap<Arc<str>, Time>,
+    /// Whether a task is asked to stop: its waits end.
+    is_stopped: bool,
     /// Patches that are recorded.
     patches: HashMap<Arc<str>, bool>,
     /// A record that the function's code cannot read.
@@ -155,6 +166,8 @@ pub(super) struct Call {
     undo: Option<Undo>,
     /// What its code knows of itself, while it runs.
     pub(super) cx: Option<Cx>,
+    /// Whether its time has to be recorded before it counts.
+    pub(super) is_unkept: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -188,6 +201,10 @@ pub(super) enum Then {
     /// Nothing: it was not written.
     #[cfg(any(feature = "postgres", feature = "sqlite"))]
     Nothing,
+    /// A child may be started; whether it is to be left alone.
+    Begun(Arc<str>, bool),
+    /// A wait of a task ends at this time.
+    Promised(Arc<str>, Time),
     /// Somebody waits for it.
     Tell(tokio::sync::oneshot::Sender<()>),
 }
@@ -209,7 +226,6 @@ impl Scene {
     pub(crate) fn new(
         cell: &Arc<RunCell>,
         lane: LaneId,
-        attempt: u32,
         prefix: Arc<str>,
         opened_at: Time,
         records: &[StepRow],
@@ -221,6 +237,7 @@ impl Scene {
             journal: Journal::new(cell.subject.run, 0, opened_at, Vec::new()),
             outcomes: HashMap::new(),
             rehearses: cell.node.options.rehearse,
+            keeps: false,
             open: BTreeMap::new(),
             waits: BTreeSet::new(),
             numbers: HashMap::new(),
@@ -244,11 +261,14 @@ impl Scene {
             driver: None,
             is_paused: false,
             is_halted: false,
+            is_let_go: false,
             closing: None,
             topics: Vec::new(),
             rests: None,
             was_asked_to_leave: false,
-            begun: HashSet::new(),
+            begun: HashMap::new(),
+            dues: HashMap::new(),
+            is_stopped: false,
             patches: HashMap::new(),
             misfit: None,
             replayed: None,
@@ -292,7 +312,7 @@ impl Scene {
                 continue;
             }
             let step = take_up::step(&cell.node.hub, row)?;
-            let Detail { call, failure, retry_at, .. } = step.detail;
+            let Detail { call, failure, retry_at, left, .. } = step.detail;
             let outcome = match row.kind {
                 StepKind::Completed if is_old && undone.has(&id, call, row.generation) => continue,
                 StepKind::Completed => match &row.output {
@@ -315,7 +335,14 @@ impl Scene {
                     continue;
                 }
                 StepKind::Started if call == CallKind::Child && !is_old => {
-                    state.begun.insert(id);
+                    state.begun.insert(id, left);
+                    continue;
+                }
+                StepKind::Started if !is_old => {
+                    // The first counts: it may have been recorded again by whoever did not know of it.
+                    if let Some(due) = retry_at {
+                        state.dues.entry(id).or_insert(due);
+                    }
                     continue;
                 }
                 StepKind::Skipped | StepKind::Cancelled | StepKind::Started => continue,
@@ -331,8 +358,8 @@ impl Scene {
         Ok(Self {
             cell: Arc::clone(cell),
             lane,
-            attempt,
             prefix,
+            is_task: false,
             opened_at,
             line: Mutex::default(),
             moved: Notify::new(),
@@ -353,6 +380,11 @@ impl Scene {
         format!("{}/{id}", self.prefix).into()
     }
 
+    /// What records of its calls begin with.
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     pub(crate) fn saved(&self, id: &str) -> Option<Slot> {
         let state = self.state.lock();
         // Most steps save nothing, and need no name for it.
@@ -361,6 +393,8 @@ impl Scene {
 
     /// How often a step was undone before it is done again.
     pub(crate) fn times_undone(&self, id: &str) -> u32 {
+        // A task is undone as a whole.
+        let id = if self.is_task { "" } else { id };
         self.state.lock().redone.get(id).copied().unwrap_or(0)
     }
 
@@ -401,10 +435,18 @@ impl Scene {
     /// something that its run has not heard of yet, the answer is `None`, and its driver says when that is over.
     pub(crate) fn let_go(&self) -> Option<Time> {
         let mut state = self.state.lock();
-        let until = state.rests.filter(|_| state.is_quiet() && !state.is_busy());
-        state.is_halted |= until.is_some();
+        // A task that waits for nothing here has told its run itself that it does nothing.
+        let idle = (self.is_task && state.open.is_empty()).then_some(Time::MAX);
+        let until = state.rests.or(idle).filter(|_| state.is_quiet() && !state.is_busy());
+        state.is_let_go = until.is_some();
         state.was_asked_to_leave |= until.is_none();
         until
+    }
+
+    /// The run stays after all: another task of it went on.
+    pub(crate) fn stay(&self) {
+        self.state.lock().is_let_go = false;
+        self.nudge();
     }
 
     /// Nothing new may begin: the node wants to give the run up.

@@ -5,20 +5,20 @@ use std::{future::Future, mem, pin::Pin, sync::Arc};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
-use windlass_core::{Detail, Failure, Retry, StepKind, Time, VERDICT};
+use windlass_core::{Context, Detail, Failure, Retry, StepKind, Time, VERDICT};
 use windlass_store::StepRow;
 
 use super::scene::{Scene, State, Then};
 use crate::{
-    Cx, Slot,
-    attempt::{Limits, guard},
-    authoring::caught::TaskError,
+    Call, Code, Cx, Dependency, Slot,
+    attempt::{Limits, guard, judge},
+    authoring::{UndoCode, caught::TaskError},
 };
 
 /// How a step is undone.
 pub(super) struct Undo {
     retry: Retry,
-    work: Box<dyn FnMut(Bytes) -> Undoing + Send>,
+    work: Box<dyn FnMut(Bytes, Cx) -> Undoing + Send>,
 }
 
 type Undoing = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
@@ -34,7 +34,7 @@ impl Undo {
         T: DeserializeOwned,
         E: TaskError,
     {
-        let work = move |json| -> Undoing {
+        let work = move |json, _| -> Undoing {
             let undo = undo.clone();
             match Slot::from_bytes(json).decode::<T>() {
                 Ok(value) => {
@@ -46,6 +46,50 @@ impl Undo {
         };
         Self { retry, work: Box::new(work) }
     }
+
+    /// How a task of a graph is undone, in a run with this input. `None` if its code cannot be run here.
+    fn of_task(undo: &Arc<UndoCode>, input: &Slot) -> Option<Self> {
+        let Code::Async(body) = undo.code.run.clone() else { return None };
+        let (input, undo) = (input.clone(), Arc::clone(undo));
+        let retry = undo.retry.clone();
+        let work = move |json, cx| -> Undoing {
+            let undone = Dependency::Completed(Slot::from_bytes(json));
+            let (input, undo) = (input.clone(), Arc::clone(&undo));
+            let (dependencies, context) = (vec![undone], Context::default());
+            let undoing = body(Call { input, dependencies, item: None, context, detached: None, cx });
+            let judged = move |failure| judge(failure, undo.code.predicate.as_deref());
+            Box::pin(async move { undoing.await.map(drop).map_err(judged) })
+        };
+        Some(Self { retry, work: Box::new(work) })
+    }
+}
+
+/// A completed task of a graph that is to be undone, and what it came to.
+pub(crate) struct Undone {
+    pub(crate) scene: Arc<Scene>,
+    pub(crate) result: Slot,
+    pub(crate) code: Arc<UndoCode>,
+}
+
+/// Undoes tasks, in this order. Answers whether all of it was done; if not, the node gives the run up.
+pub(crate) async fn undo_all(undos: Vec<Undone>) -> bool {
+    for Undone { scene, result, code } in undos {
+        let Some(undo) = Undo::of_task(&code, &scene.cell.subject.input) else { continue };
+        let id = Arc::from("");
+        if scene.state().undone.contains_key(&id) {
+            continue;
+        }
+        let mut undoing = Box::pin(scene.undo(&id, result.bytes(), undo));
+        let undone = std::future::poll_fn(|cx| {
+            // Whoever halts it wakes this.
+            scene.set_driver(cx.waker());
+            undoing.as_mut().poll(cx)
+        });
+        if undone.await.is_err() {
+            return false;
+        }
+    }
+    true
 }
 
 /// Undoes what was done, newest first. The run's verdict is recorded before the first undo begins.
@@ -86,6 +130,9 @@ impl Scene {
 
     async fn undo(self: &Arc<Self>, id: &Arc<str>, value: &Bytes, mut undo: Undo) -> Result<(), Halted> {
         let record: Arc<str> = format!("{id}/undo").into();
+        // A task is undone as a whole, and known by its name.
+        let name =
+            if self.is_task() { format!("{}/undo", self.prefix()).into() } else { Arc::clone(&record) };
         let (mut spent, mut next) = self.tried(&record);
         loop {
             self.wait_until(next).await?;
@@ -95,10 +142,10 @@ impl Scene {
                 self.write(self.row(&record, number, StepKind::Started, started_at, started_at, None, None))
                     .await;
             }
-            let cx = Cx::of_step(self, &record, number, Limits::default());
+            let cx = Cx::of_step(self, &name, number, Limits::default());
             let undoing = match self.cell.node.planned_failure(&cx) {
                 Some(failure) => Err(failure),
-                None => guard(|| (undo.work)(value.clone())),
+                None => guard(|| (undo.work)(value.clone(), cx)),
             };
             let outcome = match undoing {
                 Ok(undoing) => Guarded(undoing).await,
@@ -111,7 +158,7 @@ impl Scene {
             };
             let retry =
                 undo.retry.decide(number, &failure, crate::run_loop::fastrand()).map(|delay| at + delay);
-            self.log_failure(&record, number, &undo.retry, &failure, retry.map(|retry| retry.since(at)));
+            self.log_failure(&name, number, &undo.retry, &failure, retry.map(|retry| retry.since(at)));
             let kind = if retry.is_some() { StepKind::Retrying } else { StepKind::Failed };
             let detail = Detail { failure: Some(Box::new(failure)), retry_at: retry, ..Detail::default() };
             let detail = self.encoded(&detail).await;

@@ -13,6 +13,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use serde::de::DeserializeOwned;
 use windlass_core::{CallKind, Detail, Failure, Kept, StepKind, Time, visit_of};
 use windlass_store::StepRow;
 
@@ -118,7 +119,7 @@ impl Flow {
 
     /// A wait of the engine's own, before the code goes on.
     pub(crate) fn pause(&self, name: &str, until: Time) -> SleepWait<'_> {
-        SleepWait::pause(&self.scene, &self.within, name, until)
+        SleepWait::pause(Ok(&self.scene), &self.within, name, until)
     }
 
     /// A wait of the engine's own, beside what the code waits for.
@@ -142,11 +143,15 @@ impl Visit {
     }
 
     /// What it came to. Its code is not run, but can be looked back at.
-    pub(crate) async fn read(
+    pub(crate) async fn read<T: DeserializeOwned>(
         self,
         look_back: impl FnOnce(Flow) -> Looking + Send + 'static,
     ) -> Result<Bytes, Failure> {
         let json = self.heard(self.call()?).await?;
+        if self.scene().read::<T>(self.id(), Outcome::Value(json.clone())).is_pending() {
+            // The run waits for code that can read it.
+            std::future::pending::<()>().await;
+        }
         let look_back = LookBack { visit: Arc::clone(self.id()), body: Box::new(look_back) };
         self.scene().state().passed.push(look_back);
         Ok(json)

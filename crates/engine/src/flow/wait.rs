@@ -17,16 +17,31 @@ use super::scene::{Outcome, Scene};
 /// A call that waits for something.
 #[derive(Debug)]
 pub(super) struct Wait<'f> {
-    pub(super) scene: &'f Arc<Scene>,
-    pub(super) call: Result<u64, Failure>,
+    pub(super) call: Result<(&'f Arc<Scene>, u64), Failure>,
 }
 
-impl Wait<'_> {
+impl<'f> Wait<'f> {
+    fn new(
+        scene: Result<&'f Arc<Scene>, Failure>,
+        within: &str,
+        name: &str,
+        kind: CallKind,
+        topic: Option<Arc<str>>,
+    ) -> Self {
+        Self { call: scene.and_then(|scene| Ok((scene, scene.call(within, name, kind, topic)?))) }
+    }
+
+    fn set_due(&self, after: Duration) {
+        if let Ok((scene, call)) = &self.call {
+            scene.set_due(*call, after);
+        }
+    }
+
     pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<Outcome, Failure>> {
         match &self.call {
             Err(misuse) => Poll::Ready(Err(misuse.clone())),
-            Ok(call) => {
-                self.scene.ended(*call, cx.waker()).map_or(Poll::Pending, |outcome| Poll::Ready(Ok(outcome)))
+            Ok((scene, call)) => {
+                scene.ended(*call, cx.waker()).map_or(Poll::Pending, |outcome| Poll::Ready(Ok(outcome)))
             }
         }
     }
@@ -34,8 +49,8 @@ impl Wait<'_> {
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        if let Ok(call) = self.call {
-            self.scene.forget(call);
+        if let Ok((scene, call)) = &self.call {
+            scene.forget(*call);
         }
     }
 }
@@ -48,37 +63,40 @@ pub struct SleepWait<'f> {
 }
 
 impl<'f> SleepWait<'f> {
-    pub(super) fn after(scene: &'f Arc<Scene>, within: &str, span: Duration) -> Self {
-        let wait = Self::new(scene, within, "sleep");
-        if let Ok(call) = wait.wait.call {
-            scene.set_due(call, span);
-        }
-        wait
+    pub(super) fn after(scene: Result<&'f Arc<Scene>, Failure>, within: &str, span: Duration) -> Self {
+        let sleep = Self::new(scene, within, "sleep");
+        sleep.wait.set_due(span);
+        sleep
     }
 
-    pub(super) fn until(scene: &'f Arc<Scene>, within: &str, time: Time) -> Self {
+    pub(super) fn until(scene: Result<&'f Arc<Scene>, Failure>, within: &str, time: Time) -> Self {
         Self::pause(scene, within, "sleep", time)
     }
 
-    pub(super) fn pause(scene: &'f Arc<Scene>, within: &str, name: &str, time: Time) -> Self {
-        let wait = Self::new(scene, within, name);
-        if let Ok(call) = wait.wait.call {
-            scene.set_due_at(call, time);
+    pub(super) fn pause(
+        scene: Result<&'f Arc<Scene>, Failure>,
+        within: &str,
+        name: &str,
+        time: Time,
+    ) -> Self {
+        let sleep = Self::new(scene, within, name);
+        if let Ok((scene, call)) = &sleep.wait.call {
+            scene.set_due_at(*call, time);
         }
-        wait
+        sleep
     }
 
     /// A wait of the engine's own, beside what the code waits for.
     pub(super) fn aside(scene: &'f Arc<Scene>, within: &str, name: &str, time: Time) -> Self {
-        let wait = Self::new(scene, within, name);
-        if let Ok(call) = wait.wait.call {
-            scene.set_aside(call, time);
+        let sleep = Self::new(Ok(scene), within, name);
+        if let Ok((scene, call)) = &sleep.wait.call {
+            scene.set_aside(*call, time);
         }
-        wait
+        sleep
     }
 
-    fn new(scene: &'f Arc<Scene>, within: &str, name: &str) -> Self {
-        Self { wait: Wait { scene, call: scene.call(within, name, CallKind::Sleep, None) } }
+    fn new(scene: Result<&'f Arc<Scene>, Failure>, within: &str, name: &str) -> Self {
+        Self { wait: Wait::new(scene, within, name, CallKind::Sleep, None) }
     }
 }
 
@@ -99,17 +117,15 @@ pub struct EventWait<'f, T> {
 }
 
 impl<'f, T> EventWait<'f, T> {
-    pub(super) fn new(scene: &'f Arc<Scene>, within: &str, name: &str) -> Self {
-        let call = scene.call(within, name, CallKind::Event, Some(name.into()));
-        Self { wait: Wait { scene, call }, payload: PhantomData }
+    pub(super) fn new(scene: Result<&'f Arc<Scene>, Failure>, within: &str, name: &str) -> Self {
+        let wait = Wait::new(scene, within, name, CallKind::Event, Some(name.into()));
+        Self { wait, payload: PhantomData }
     }
 
     /// Waits for so long at most. The answer is `None` when nothing came; an event that comes later is kept for the
     /// next wait.
     pub fn timeout(self, span: Duration) -> TimedEventWait<'f, T> {
-        if let Ok(call) = self.wait.call {
-            self.wait.scene.set_due(call, span);
-        }
+        self.wait.set_due(span);
         TimedEventWait { wait: self }
     }
 }

@@ -16,6 +16,8 @@ use parking_lot::Mutex;
 thread_local! {
     /// How many of our own wakes, and polls of the function, are under way on this thread.
     static OURS: Cell<u32> = const { Cell::new(0) };
+    /// Whether the body of an attempt is running on this thread.
+    static IN_BODY: Cell<bool> = const { Cell::new(false) };
     /// The step whose code is running on this thread.
     static STEP: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
 }
@@ -31,6 +33,23 @@ pub(super) fn ours<T>(work: impl FnOnce() -> T) -> T {
     OURS.set(OURS.get() + 1);
     let _less = Less;
     work()
+}
+
+/// Runs the body of an attempt.
+pub(crate) fn in_body<T>(work: impl FnOnce() -> T) -> T {
+    struct Back(bool);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            IN_BODY.set(self.0);
+        }
+    }
+    let _back = Back(IN_BODY.replace(true));
+    work()
+}
+
+/// Whether the body of an attempt is running on this thread, and not something that it spawned.
+pub(super) fn is_in_body() -> bool {
+    IN_BODY.get()
 }
 
 /// Runs code of a step.

@@ -96,7 +96,7 @@ where
                     drop(call.make(&flow, flow.now()).await);
                 })
             };
-            visit.read(look_back).await?
+            visit.read::<Passage<S, D>>(look_back).await?
         } else {
             let call = Attempt { table, handler, machine, from: &place.passage, goes_on: place.goes_on };
             call.visit(&visit).await?

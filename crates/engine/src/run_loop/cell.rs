@@ -2,7 +2,10 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -59,6 +62,8 @@ pub(crate) struct RunCell {
     post: Mutex<Post>,
     /// Events that have come, and were not received yet.
     mailbox: Mutex<Vec<InboxRow>>,
+    /// Whether a person has paused the run.
+    paused: AtomicBool,
     /// Locked by whoever hears the mails. `None` when the run is over.
     run: Mutex<Option<RunLoop>>,
     /// Whether its code is only looked at.
@@ -101,8 +106,10 @@ impl RunCell {
     pub(crate) fn hold(node: Arc<Node>, subject: Subject, run: RunLoop) -> Arc<Self> {
         let slots = node.slots.of(&subject.queue);
         let (deadline, post) = (run.run.deadline(), Mutex::default());
-        let (mailbox, run) = (Mutex::default(), Mutex::new(Some(run)));
-        let cell = Arc::new(Self { node, subject, slots, deadline, post, mailbox, run, is_dry: false });
+        let (mailbox, paused) = (Mutex::default(), AtomicBool::new(false));
+        let run = Mutex::new(Some(run));
+        let cell =
+            Arc::new(Self { node, subject, slots, deadline, post, mailbox, paused, run, is_dry: false });
         cell.node.hold(&cell);
         cell
     }
@@ -113,7 +120,8 @@ impl RunCell {
         let slots = node.slots.of(&subject.queue);
         let post = Mutex::new(Post { turn: Turn::Over, ..Post::default() });
         let (deadline, mailbox, run) = (None, Mutex::default(), Mutex::default());
-        Arc::new(Self { node, subject, slots, deadline, post, mailbox, run, is_dry: true })
+        let paused = AtomicBool::new(false);
+        Arc::new(Self { node, subject, slots, deadline, post, mailbox, paused, run, is_dry: true })
     }
 
     /// Whether its code is only looked at.
@@ -278,6 +286,15 @@ impl RunCell {
     /// Events that have come, and were not received yet.
     pub(crate) fn mailbox(&self) -> MutexGuard<'_, Vec<InboxRow>> {
         self.mailbox.lock()
+    }
+
+    /// Whether a person has paused the run.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn set_paused(&self, is_paused: bool) {
+        self.paused.store(is_paused, Ordering::SeqCst);
     }
 
     /// The run cannot be recorded.

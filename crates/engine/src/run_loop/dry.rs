@@ -20,7 +20,7 @@ impl RunLoop {
         let attempt = Attempt { lane, number: 1, deadline: None, closing: false };
         let cx = Cx::of(Host::Home(Arc::clone(cell)), attempt, self.now);
         self.set_scene(cell, &cx, attempt)?;
-        let (Some(scene), Code::Async(body)) = (cx.inner().scene(), &cell.code(task).run) else {
+        let (Some(scene), Code::Async(body)) = (cx.inner().scene().cloned(), &cell.code(task).run) else {
             return Ok(None);
         };
         let mut call = arguments::call(&cell.subject, &mut self.run, &mut self.outputs, lane, cx);

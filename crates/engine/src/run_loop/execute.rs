@@ -1,8 +1,9 @@
 //! Beginning attempts, and stopping them.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use windlass_core::{Attempt, Ended, Event, LaneId, TaskIx};
+use windlass_store::StepRow;
 
 use super::{Live, Mail, RunCell, RunLoop, cell::Stopped};
 use crate::{
@@ -23,6 +24,12 @@ impl RunLoop {
         if !self.saved.is_empty() {
             *cx.inner().saved.lock() = self.saved.get(&cx.step()).cloned();
         }
+        cx.inner().set_times_undone(self.run.times_undone(lane));
+        if let Some(room) = self.rooms.remove(&lane) {
+            room.start_over();
+            room.pause(self.pause.is_some());
+            cx.inner().set_scene(room);
+        }
         if cell.subject.task(lane.task).flow
             && let Err(why) = self.set_scene(cell, &cx, attempt)
         {
@@ -39,13 +46,13 @@ impl RunLoop {
             Begun::Over(Over { started_at, outcome, .. }) if stopped.is_some() => {
                 // It ended because it was asked to, so the run has to hear of that first.
                 let counts = outcome.is_ok() || stopped == Some(Stopped::ByOrder);
-                self.keep_saved(&cx);
+                self.keep(lane, &cx);
                 let outcome = counts.then(|| Box::new(outcome));
                 cell.leave_behind(Mail::Ended { lane, started_at, outcome });
             }
             Begun::Over(Over { started_at, ended, outcome }) => {
                 self.set_now(cell, ended);
-                self.keep_saved(&cx);
+                self.keep(lane, &cx);
                 self.attempt_ended(cell, lane, started_at, Some(outcome));
             }
             Begun::Waiting(task) => {
@@ -59,7 +66,7 @@ impl RunLoop {
     /// Gives a durable function what it left behind when it ran before.
     pub(super) fn set_scene(&mut self, cell: &Arc<RunCell>, cx: &Cx, attempt: Attempt) -> Result<(), String> {
         let (calls, opened_at) = (std::mem::take(&mut self.calls), self.run.opened_at());
-        let scene = Scene::new(cell, attempt.lane, attempt.number, "".into(), opened_at, &calls, &self.saved);
+        let scene = Scene::new(cell, attempt.lane, "".into(), opened_at, &calls, &self.saved);
         let scene = scene.map_err(|error| error.to_string())?;
         if self.pause.is_some() {
             scene.pause(true);
@@ -72,6 +79,15 @@ impl RunLoop {
         Ok(())
     }
 
+    /// Forgets what a task waited for that has completed, unless it can be undone, or leaves children behind.
+    pub(super) fn clear(&mut self, cell: &RunCell, lane: LaneId) {
+        let can_be_undone = cell.code(lane.task).undo.is_some();
+        let is_bare = |room: &Arc<Scene>| !can_be_undone && room.unended_children().is_empty();
+        if self.rooms.get(&lane).is_some_and(is_bare) {
+            self.rooms.remove(&lane);
+        }
+    }
+
     /// Tells durable functions that their run's verdict stands.
     pub(super) fn close_scenes(&self) {
         if let Some(verdict) = self.run.closing() {
@@ -79,8 +95,29 @@ impl RunLoop {
         }
     }
 
-    /// Keeps what an attempt saved for the next one.
-    pub(super) fn keep_saved(&mut self, cx: &Cx) {
+    /// Gives tasks what they waited for when they ran before.
+    pub(super) fn furnish(&mut self, cell: &Arc<RunCell>) -> Result<(), String> {
+        if self.calls.is_empty() || self.run.plan().flow().is_some() {
+            return Ok(());
+        }
+        let mut by_lane: HashMap<LaneId, Vec<StepRow>> = HashMap::new();
+        for row in std::mem::take(&mut self.calls) {
+            if let Some(lane) = self.run.plan().caller(&row.name) {
+                by_lane.entry(lane).or_default().push(row);
+            }
+        }
+        for (lane, rows) in by_lane {
+            let room = Scene::of_task(cell, lane, self.run.step_name(lane), &rows, &self.saved);
+            self.rooms.insert(lane, Arc::new(room.map_err(|error| error.to_string())?));
+        }
+        Ok(())
+    }
+
+    /// Keeps what an attempt saved and what it waited for, for the next one.
+    pub(super) fn keep(&mut self, lane: LaneId, cx: &Cx) {
+        if let Some(room) = cx.inner().scene().filter(|scene| scene.is_task()) {
+            self.rooms.insert(lane, Arc::clone(room));
+        }
         if let Some(saved) = cx.inner().saved.lock().take() {
             self.saved.insert(cx.step(), saved);
         }
@@ -104,8 +141,8 @@ impl RunLoop {
             self.apply(Event::Ended { lane, started_at, ended: Ended::Cut, dice: 0.0 });
         }
         let Some(live) = self.attempts.get(&lane) else { return };
-        live.cx.inner().stop.set();
-        if live.cx.inner().scene().is_some() {
+        live.cx.inner().end_with_run();
+        if live.cx.inner().scene().is_some_and(|scene| !scene.is_task()) {
             // It gives its own steps their grace, and then puts things in order.
             return self.close_scenes();
         }
@@ -121,7 +158,8 @@ impl RunLoop {
         if let Some((_, alarm)) = self.alarm.take() {
             alarm.abort();
         }
-        if self.attempts.is_empty() {
+        let closing = self.ending.take();
+        if self.attempts.is_empty() && closing.is_none() {
             if self.gone {
                 cell.release();
             }
@@ -129,6 +167,9 @@ impl RunLoop {
         }
         let cell = Arc::clone(cell);
         cell.node.user.clone().spawn(boxed(async move {
+            if let Some(closing) = closing {
+                closing.abort().await.ok();
+            }
             for (_, live) in self.attempts.drain() {
                 live.cx.inner().stop.set();
                 live.task.abort();

@@ -136,13 +136,17 @@ impl RunLoop {
         self.give_up(cell, act, until);
     }
 
-    /// Until when the run's durable functions wait. They do nothing more from here on; none if one of them does not
-    /// wait.
+    /// Until when the run's durable functions and tasks wait. They do nothing more from here on; none if one of them does
+    /// not wait, and then they go on.
     fn let_go(&self) -> Option<Time> {
-        self.scenes().try_fold(Time::MAX, |until, scene| Some(until.min(scene.let_go()?)))
+        let until = self.scenes().try_fold(Time::MAX, |until, scene| Some(until.min(scene.let_go()?)));
+        if until.is_none() {
+            self.scenes().for_each(|scene| scene.stay());
+        }
+        until
     }
 
-    /// Whether a durable function waits for something to come.
+    /// Whether a durable function or task waits for something to come.
     fn is_listening(&self) -> bool {
         self.scenes().any(|scene| !scene.topics().is_empty())
     }

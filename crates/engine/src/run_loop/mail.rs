@@ -42,6 +42,8 @@ pub(crate) enum Mail {
     Failing(LaneId, Failure),
     /// The records do not fit the code of a durable function, for this reason.
     Blocked(String),
+    /// Things are in order, and the run may end.
+    InOrder,
     /// A durable function has stopped where it can be taken up again, because the node gives the run up.
     Surrender,
     /// Say where the tasks stand.

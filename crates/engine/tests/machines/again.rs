@@ -151,3 +151,18 @@ async fn visits_that_are_over_are_looked_back_at_as_they_were(lab: Lab) -> Resul
     assert_eq!(done(&tally), (DONE, UNDONE.map(str::to_owned).to_vec()));
     Ok(())
 }
+
+#[windlass::test]
+async fn a_machine_between_two_attempts_or_in_a_later_state_can_be_checked(lab: Lab) -> Result<()> {
+    let tally = Tally::default();
+    let engine = lab.engine().resource(Again(tally.clone())).workflow(Again::workflow()).launch().await?;
+    engine.start(Again::workflow(), 0).await?;
+    for _ in 0..6 {
+        lab.advance(secs(1800)).await;
+        let before = tally.all();
+        let report = engine.check(Again::workflow()).resource(Again(tally.clone())).await?;
+        assert_eq!((report.runs.len(), report.compatible().count()), (1, 1), "{report:?}");
+        assert_eq!(tally.all(), before, "nothing is executed");
+    }
+    Ok(())
+}

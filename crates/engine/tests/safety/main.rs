@@ -44,4 +44,5 @@ mod three_machines;
 mod three_processes;
 mod turnstile;
 mod voyage;
+mod voyages;
 mod zombie;

@@ -56,6 +56,7 @@ fn program() {
             Part::Travel { by_machine, links, kill } => {
                 crate::flow_sweep::travel(&role, &room, ledger, by_machine, links, kill).await
             }
+            Part::Sail { kill } => crate::voyages::sail(&role, &room, ledger, kill).await,
             Part::Attend => crate::flow_time::attend(&role, &room, ledger, orders()).await,
             Part::Serve => serve(&role, &room, ledger).await,
             Part::Spread => spread(&role, &room, ledger).await,

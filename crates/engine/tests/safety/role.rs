@@ -38,6 +38,11 @@ pub enum Part {
         /// When to kill itself.
         kill: Option<Boundary>,
     },
+    /// Starts two graphs whose tasks wait under keys, and sees them to their ends.
+    Sail {
+        /// When to kill itself.
+        kill: Option<Boundary>,
+    },
     /// Runs durable functions that wait, and does what it is told line by line.
     Attend,
     /// Runs whatever there is, and does what it is told line by line.

@@ -64,6 +64,7 @@ mod control {
         tx.execute("ROLLBACK TO SAVEPOINT before", &[]).await?;
         match input.as_str() {
             "save" => cx.save(1).await?,
+            "sleep" => cx.sleep(Duration::from_secs(1)).await?,
             "defer" => cx.defer_until(Duration::from_secs(1), || async { false }).await?,
             "" => {}
             sql => {
@@ -81,6 +82,7 @@ async fn what_does_not_go_together_with_a_transaction_is_refused_and_leaves_noth
     let engine = database.engine().workflow(control::workflow()).launch().await?;
     let cases = [
         ("save", "`cx.save` is not for a task with a `tx`"),
+        ("sleep", "`cx.sleep` is not for a task with a `tx`"),
         ("defer", "`cx.defer_until` is not for a task with a `tx`"),
         ("COMMIT", "a statement of its transaction had failed"),
         (" rollback", "a statement of its transaction had failed"),

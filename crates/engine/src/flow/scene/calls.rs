@@ -5,7 +5,7 @@ use std::{sync::Arc, task::Waker, time::Duration};
 use windlass_core::{CallKind, Failure, StepKind, Time};
 
 use super::{
-    super::{undo::Undo, waker},
+    super::{driver::cut_off, undo::Undo, waker},
     Outcome, Scene, Status, Then, Turn,
 };
 
@@ -34,6 +34,9 @@ impl Scene {
 
     pub(in crate::flow) fn set_due(&self, number: u64, after: Duration) {
         let mut state = self.state.lock();
+        if self.is_task {
+            return state.promise(number, self.cell.node.hub.clock.now() + after);
+        }
         let due = state.journal.now() + after;
         state.wait_until(number, due);
     }
@@ -90,12 +93,16 @@ impl Scene {
         let mut state = self.state.lock();
         let is_ready = state.journal.is_live() || state.journal.is_resting();
         let may_begin = is_ready && (state.may_begin() || state.must_not_rest());
+        let is_stopped = state.is_stopped;
         let Some(call) = state.open.get_mut(&number) else { return Turn::Wait };
         if let Status::Ended(outcome) = &call.status {
             let outcome = outcome.clone();
             let id = Arc::clone(&call.id);
             state.close(number, &id);
             return Turn::Ended(id, outcome);
+        }
+        if is_stopped {
+            return Turn::Ended(Arc::clone(&call.id), Outcome::Failed(cut_off()));
         }
         if call.waker.as_ref().is_none_or(|known| !known.will_wake(waker)) {
             call.waker = Some(waker.clone());

@@ -231,15 +231,23 @@ impl State {
                 woken
             }
             Then::Started(id) => {
-                let call = self.call_mut(&id);
-                let (woken, kind) = call.map_or((None, None), |call| {
+                let call = self.call_mut(&id)?;
+                call.status = Status::Started;
+                call.waker.clone()
+            }
+            Then::Begun(id, is_left) => {
+                if let Some(call) = self.call_mut(&id) {
                     call.status = Status::Started;
-                    (call.waker.clone(), Some(call.kind))
-                });
-                if kind == Some(CallKind::Child) {
-                    self.begun.insert(id);
                 }
-                woken
+                self.begun.insert(id, is_left);
+                None
+            }
+            Then::Promised(id, due) => {
+                if let Some(call) = self.call_mut(&id) {
+                    call.status = Status::Waiting;
+                }
+                self.dues.insert(id, due);
+                None
             }
             #[cfg(any(feature = "postgres", feature = "sqlite"))]
             Then::Nothing => None,

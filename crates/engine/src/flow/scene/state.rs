@@ -9,7 +9,8 @@ use super::{Call, Outcome, State, Status};
 impl State {
     /// Whether a step may begin, once everything recorded has been heard.
     pub(in crate::flow) const fn may_begin(&self) -> bool {
-        !self.is_paused && !self.is_halted && self.closing.is_none()
+        let is_leaving = self.is_halted || self.is_let_go;
+        !self.is_paused && !is_leaving && !self.is_stopped && self.closing.is_none()
     }
 
     /// Notes a call that the function waits for from now on.
@@ -19,7 +20,7 @@ impl State {
         let (status, due) = match self.tried.get(&id) {
             Some((_, at)) => (Status::Backoff, *at),
             // It was started, or is about to be: that is recorded once, however often the function is run again.
-            None if self.begun.contains(&id) => (Status::Started, None),
+            None if self.begun.contains_key(&id) => (Status::Started, None),
             None => (Status::Waiting, None),
         };
         self.numbers.insert(Arc::clone(&id), number);
@@ -37,6 +38,7 @@ impl State {
             is_aside: false,
             undo: None,
             cx: None,
+            is_unkept: false,
         };
         self.open.insert(number, call);
         if kind == CallKind::Visit {
@@ -95,7 +97,7 @@ impl State {
                 heard.push(Arc::clone(&id));
                 self.outcomes.get(&id).cloned()
             }
-            None if self.rehearses => self.outcomes.get(&id).cloned(),
+            None if self.rehearses || self.keeps => self.outcomes.get(&id).cloned(),
             None => self.outcomes.remove(&id),
         };
         let outcome = outcome.unwrap_or(Outcome::Nothing);
@@ -112,6 +114,16 @@ impl State {
             false => call.status = Status::Ended(outcome),
         }
         Ok(Some(woken))
+    }
+
+    /// Waits whose time has to be recorded before it counts.
+    pub(in crate::flow) fn promises(&mut self) -> Vec<(Arc<str>, CallKind, Time)> {
+        let unkept = |call: &&mut Call| call.is_unkept && matches!(call.status, Status::Waiting);
+        let promise = |call: &mut Call| {
+            (call.is_unkept, call.status) = (false, Status::Starting);
+            Some((Arc::clone(&call.id), call.kind, call.due?))
+        };
+        self.open.values_mut().filter(unkept).filter_map(promise).collect()
     }
 
     /// Notes that the end of a wait is being recorded.

@@ -1,0 +1,148 @@
+//! Putting things in order before a run ends.
+
+use std::{collections::HashSet, sync::Arc};
+
+use tokio::{sync::oneshot, task::JoinHandle};
+use windlass_core::{Detail, LaneId, RunId, StepKind, VERDICT, Verdict};
+use windlass_store::{Act, StepRow, StoreError};
+
+use super::{Mail, RunCell, RunLoop, submit};
+use crate::{
+    committer::{Fate, Lost, Reply},
+    flow::{self, Scene, Undone},
+};
+
+/// How a run ends as soon as things are in order.
+pub(super) struct Ending {
+    pub(super) verdict: Verdict,
+    /// Puts them in order.
+    job: JoinHandle<()>,
+    /// Whose undos are run.
+    scenes: Vec<Arc<Scene>>,
+}
+
+impl Ending {
+    /// Lets no further undo begin.
+    pub(super) fn halt(&self) {
+        self.scenes.iter().for_each(|scene| scene.halt());
+    }
+
+    /// Stops it where it is.
+    pub(super) fn abort(self) -> JoinHandle<()> {
+        self.job.abort();
+        self.job
+    }
+}
+
+impl RunLoop {
+    /// Ends the run, once what its tasks have done is undone if it has to be, and nothing that they have started is left
+    /// behind.
+    pub(super) fn close(&mut self, cell: &Arc<RunCell>, steps: Vec<StepRow>, verdict: Verdict) {
+        if self.is_terminated {
+            return self.end(cell, steps, verdict);
+        }
+        let children: Vec<RunId> = self.rooms.values().flat_map(|room| room.unended_children()).collect();
+        let undos = match verdict {
+            Verdict::Failed { .. } | Verdict::TimedOut { .. } | Verdict::Cancelled { .. } => self.undos(cell),
+            Verdict::Completed | Verdict::Abandoned { .. } => Ok(Vec::new()),
+        };
+        let undos = match undos {
+            Ok(undos) if undos.is_empty() && children.is_empty() => return self.end(cell, steps, verdict),
+            Ok(undos) => undos,
+            Err(why) => return self.lost(cell, &Lost::Failed(StoreError::Broken(why))),
+        };
+        let (kept, is_kept) = oneshot::channel();
+        if let Err(why) = self.keep_verdict(cell, steps, &verdict, kept) {
+            return self.lost(cell, &Lost::Failed(StoreError::Broken(why)));
+        }
+        let scenes = undos.iter().map(|undone| Arc::clone(&undone.scene)).collect();
+        let closing = Arc::clone(cell);
+        let job = cell.node.user.spawn(async move {
+            // The verdict stands before anything follows from it.
+            if is_kept.await.is_ok() {
+                closing.put_in_order(children, undos).await;
+            }
+        });
+        let ending = Ending { verdict, job, scenes };
+        if cell.node.stopping.is_cancelled() {
+            ending.halt();
+        }
+        self.ending = Some(ending);
+    }
+
+    /// Notes that a lane has completed, if it can be undone.
+    pub(super) fn note_undoable(&mut self, cell: &RunCell, lane: LaneId) {
+        if cell.code(lane.task).undo.is_some() && self.run.has_completed(lane) {
+            self.undoable.push(lane);
+        }
+    }
+
+    /// What has to be undone, newest first.
+    fn undos(&mut self, cell: &Arc<RunCell>) -> Result<Vec<Undone>, String> {
+        let (mut undos, mut seen) = (Vec::new(), HashSet::new());
+        for lane in std::mem::take(&mut self.undoable).into_iter().rev() {
+            if !seen.insert(lane) {
+                // It was undone, and done again since.
+                continue;
+            }
+            let (result, code) = (self.outputs.slot(lane), cell.code(lane.task).undo.clone());
+            let (Some(result), Some(code), true) = (result, code, self.run.has_completed(lane)) else {
+                continue;
+            };
+            let scene = match self.rooms.get(&lane) {
+                Some(room) => Arc::clone(room),
+                None => {
+                    let room = Scene::of_task(cell, lane, self.run.step_name(lane), &[], &self.saved);
+                    Arc::new(room.map_err(|error| error.to_string())?)
+                }
+            };
+            undos.push(Undone { scene, result, code });
+        }
+        Ok(undos)
+    }
+
+    /// Records how the run will end, together with all that led to it, and says when that is durable: it is final from here
+    /// on.
+    fn keep_verdict(
+        &mut self,
+        cell: &Arc<RunCell>,
+        mut steps: Vec<StepRow>,
+        verdict: &Verdict,
+        kept: oneshot::Sender<()>,
+    ) -> Result<(), String> {
+        let detail = Detail { verdict: Some(Box::new(verdict.clone())), ..Detail::default() };
+        let (subject, now) = (&cell.subject, self.at);
+        steps.push(StepRow {
+            generation: subject.generation,
+            name: VERDICT.into(),
+            attempt: 0,
+            epoch: subject.epoch,
+            kind: StepKind::Skipped,
+            started_at: now,
+            ended_at: now,
+            output: None,
+            detail: cell.encode(&detail)?,
+        });
+        let consumed = std::mem::take(&mut self.consumed);
+        let act = Act::Record { claim: subject.claim, steps, consumed, forget: false };
+        let closing = Arc::clone(cell);
+        let reply = move |fate: Fate, thread| match fate {
+            // Whoever waits for it may have been stopped.
+            Ok(_) => drop(kept.send(())),
+            Err(lost) => closing.hand(Mail::Committed(0, Err(Box::new(lost))), thread),
+        };
+        submit(cell, act, Reply::Then(Box::new(reply)));
+        Ok(())
+    }
+}
+
+impl RunCell {
+    /// Cancels children that nobody waits for any more, and undoes tasks, in this order.
+    async fn put_in_order(self: Arc<Self>, children: Vec<RunId>, undos: Vec<Undone>) {
+        if let Err(error) = flow::cancel(&self.node, children).await {
+            return self.break_off(error.to_string());
+        }
+        let mail = if flow::undo_all(undos).await { Mail::InOrder } else { Mail::Surrender };
+        self.deliver(mail);
+    }
+}
