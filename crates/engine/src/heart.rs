@@ -165,6 +165,7 @@ impl Heart {
         let Some(id) = self.node.id() else { return Ok(()) };
         let (sent, sent_at) = (self.lease_clock(), Instant::now());
         let running = u32::try_from(self.node.held()).unwrap_or(u32::MAX);
+        let since = self.node.point();
         let beat = match self.node.hub.store.heartbeat(id, running).await {
             Ok(beat) => beat,
             Err(StoreError::Fenced) => {
@@ -182,7 +183,7 @@ impl Heart {
         let own = self.node.options.queues.keys().map(Arc::clone);
         self.node.guests.learn_served(&others, own);
         self.others = others;
-        self.node.deliver(inbox);
+        self.node.deliver(inbox, since);
         if self.node.guests.len() > 0 {
             // What was withdrawn is found out now at the latest.
             self.node.guests.changed.notify_one();

@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, hash_map::Entry},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -98,6 +98,8 @@ pub(crate) struct Node {
     ending: AtomicUsize,
     /// Whether something came for a run that was not held yet.
     missed: AtomicBool,
+    /// How many times a run was taken up here.
+    taken_up: AtomicU64,
     /// Whether the claimer waits for room.
     crowded: AtomicBool,
     /// When the next waiting run is due, as far as this node knows.
@@ -157,6 +159,7 @@ impl Node {
             reserved: AtomicUsize::new(0),
             ending: AtomicUsize::new(0),
             missed: AtomicBool::new(false),
+            taken_up: AtomicU64::new(0),
             crowded: AtomicBool::new(false),
             next_due: AtomicI64::new(i64::MIN),
             boot: Instant::now(),
@@ -299,16 +302,29 @@ impl Node {
         Some(())
     }
 
-    /// Hands inbox rows to the runs they are for.
-    pub(crate) fn deliver(&self, rows: Vec<InboxRow>) {
+    /// Counts a run that is taken up.
+    pub(crate) fn count_taken_up(&self) -> u64 {
+        self.taken_up.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// A point in the order of what is taken up here. Take it before inboxes are read, and deliver what is read with it.
+    pub(crate) fn point(&self) -> u64 {
+        self.taken_up.load(Ordering::Acquire)
+    }
+
+    /// Hands inbox rows to the runs they are for. They were read after this point, while the run may have been parked and
+    /// taken up again: then it may have taken in some of them before that, and has forgotten which.
+    pub(crate) fn deliver(&self, rows: Vec<InboxRow>, since: u64) {
         for row in rows {
             let held = self.cell(row.run).or_else(|| {
                 // It is this node's, and about to be held: whoever holds the next run looks again.
                 self.missed.store(true, Ordering::Release);
                 self.cell(row.run)
             });
-            if let Some(cell) = held {
-                cell.tell(Mail::Inbox(Box::new(row)));
+            match held {
+                Some(cell) if cell.number < since => cell.tell(Mail::Inbox(Box::new(row))),
+                Some(_) => self.mail.notify_one(),
+                None => {}
             }
         }
     }
@@ -329,8 +345,9 @@ impl Node {
     /// Hands on what has come for the runs of this node, if it has any.
     pub(crate) async fn look_into_inboxes(&self) {
         let Some(id) = self.id().filter(|_| self.reserved.load(Ordering::Acquire) > 0) else { return };
+        let since = self.point();
         match self.hub.store.inbox(id).await {
-            Ok(rows) => self.deliver(rows),
+            Ok(rows) => self.deliver(rows, since),
             Err(error) => {
                 tracing::debug!(%error, "looking into inboxes failed; the next heartbeat makes up for it")
             }

@@ -53,6 +53,8 @@ impl Subject {
 /// It has no task of its own: whoever brings it news also does what follows from it, on the spot. Who comes while
 /// another is at it leaves the news with them.
 pub(crate) struct RunCell {
+    /// Its place in the order of what this node took up.
+    pub(crate) number: u64,
     pub(crate) node: Arc<Node>,
     pub(crate) subject: Subject,
     /// The slots of the run's queue.
@@ -108,8 +110,10 @@ impl RunCell {
         let (deadline, post) = (run.run.deadline(), Mutex::default());
         let (mailbox, paused) = (Mutex::default(), AtomicBool::new(false));
         let run = Mutex::new(Some(run));
+        let number = node.count_taken_up();
+        let is_dry = false;
         let cell =
-            Arc::new(Self { node, subject, slots, deadline, post, mailbox, paused, run, is_dry: false });
+            Arc::new(Self { number, node, subject, slots, deadline, post, mailbox, paused, run, is_dry });
         cell.node.hold(&cell);
         cell
     }
@@ -121,7 +125,7 @@ impl RunCell {
         let post = Mutex::new(Post { turn: Turn::Over, ..Post::default() });
         let (deadline, mailbox, run) = (None, Mutex::default(), Mutex::default());
         let paused = AtomicBool::new(false);
-        Arc::new(Self { node, subject, slots, deadline, post, mailbox, paused, run, is_dry: true })
+        Arc::new(Self { number: 0, node, subject, slots, deadline, post, mailbox, paused, run, is_dry: true })
     }
 
     /// Whether its code is only looked at.

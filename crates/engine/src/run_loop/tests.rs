@@ -33,6 +33,29 @@ async fn a_run_that_is_told_to_start_and_to_stop_in_one_breath_ends() {
     assert_eq!(ended.expect_err("it was cancelled").code(), "run_cancelled");
 }
 
+/// The run may have taken it in before it was parked, and has forgotten that since it was taken up again.
+#[tokio::test]
+async fn an_event_that_was_read_before_its_run_was_taken_up_is_read_again_and_not_delivered() {
+    let body = |_| std::future::pending::<Result<u32, Failure>>();
+    let workflow = Workflow::builder("idle").task(Task::new("wait", body)).build().expect("it is sound");
+    let (_engine, cell, handle) = held_once_more(workflow, Vec::new()).await;
+    cell.deliver(Mail::Begin(Vec::new()));
+    let at = cell.node.hub.clock.now();
+    let row = InboxRow { seq: 1, run: handle.id(), topic: "go".to_owned(), body: Bytes::new(), at };
+    let describe = || async {
+        let (sender, described) = oneshot::channel();
+        cell.tell(Mail::Describe(sender));
+        described.await.expect("it answers what came before");
+    };
+    cell.node.deliver(vec![row.clone()], cell.number);
+    describe().await;
+    assert!(cell.mailbox().is_empty());
+    cell.node.deliver(vec![row.clone()], cell.node.point());
+    cell.node.deliver(vec![row], cell.node.point());
+    describe().await;
+    assert_eq!(cell.mailbox().len(), 1, "it is there once");
+}
+
 type Held = (Engine, Arc<RunCell>, crate::Run<serde_json::Value>);
 
 /// A run that was started, held once more: it has yet to begin.
