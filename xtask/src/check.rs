@@ -53,7 +53,7 @@ pub(crate) fn chores(tools: Tools, pace: Pace) -> Vec<Chore<'static>> {
         chores.push(Chore::new(
             "feature combinations",
             "repeat the last command above; an item that only some features use wants a #[cfg]",
-            move |workspace| features::check(workspace, tools).map(|()| Outcome::Done),
+            |workspace| features::check(workspace).map(|()| Outcome::Done),
         ));
         chores.push(documentation());
     }

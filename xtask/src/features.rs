@@ -3,24 +3,33 @@
 //! A feature doubles the combinations. One that meets no other is built by itself and with all the others, and not
 //! in every combination: [`APART`] lists those, and the sources are searched for what would make the list untrue.
 
-use crate::{tools::Tools, workspace::Workspace};
+use crate::workspace::Workspace;
 
-/// A feature that meets no other: no condition names it together with another feature, and neither turns the other on.
+/// A feature that meets no other: no condition names it together with another feature, and neither turns the other on. It
+/// may turn one on if `windlass` itself has no code that depends on it: with it, that one is the same as without.
 struct Apart {
     feature: &'static str,
     reason: &'static str,
 }
 
-const APART: &[Apart] = &[Apart {
-    feature: "jiff",
-    reason: "it adds conversions to `Time` and a re-export, and nothing else uses either",
-}];
+const APART: &[Apart] = &[
+    Apart {
+        feature: "jiff",
+        reason: "it adds conversions to `Time` and a re-export, and nothing else uses either",
+    },
+    Apart { feature: "tls", reason: "it is a matter of the PostgreSQL store alone" },
+];
 
-/// Builds `windlass` with each combination, warnings as errors where clippy is installed.
-pub(crate) fn check(workspace: &Workspace, tools: Tools) -> Result<(), String> {
+/// Builds `windlass` with each combination, with warnings as errors.
+pub(crate) fn check(workspace: &Workspace) -> Result<(), String> {
     let features = features(&workspace.text("crates/engine/Cargo.toml")?)?;
     for apart in APART {
-        stands_apart(apart.feature, &features)?;
+        let own = workspace.files("crates/engine/src", ".rs")?;
+        let named = format!("feature = \"{}\"", apart.feature);
+        let is_named = own
+            .iter()
+            .try_fold(false, |found, file| workspace.text(file).map(|text| found || text.contains(&named)))?;
+        stands_apart(apart.feature, &features, is_named)?;
         for file in workspace.files("crates", ".rs")? {
             if let Some(condition) = meeting(&workspace.text(&file)?, apart.feature) {
                 return Err(met(apart.feature, &format!("in {}: `{condition}`", workspace.shown(&file))));
@@ -31,15 +40,12 @@ pub(crate) fn check(workspace: &Workspace, tools: Tools) -> Result<(), String> {
     let apart: Vec<&str> = APART.iter().map(|apart| apart.feature).collect();
     for choice in choices(&features, &apart) {
         let chosen = choice.join(",");
-        let mut arguments = vec![if tools.clippy { "clippy" } else { "check" }];
-        arguments.extend(["--package", "windlass", "--lib", "--no-default-features", "--locked"]);
+        let mut arguments =
+            vec!["check", "--package", "windlass", "--lib", "--no-default-features", "--locked"];
         if !chosen.is_empty() {
             arguments.extend(["--features", &chosen]);
         }
-        if tools.clippy {
-            arguments.extend(["--", "-D", "warnings"]);
-        }
-        workspace.run(&mut workspace.cargo(&arguments))?;
+        workspace.run_without_warnings(&mut workspace.cargo(&arguments))?;
     }
     Ok(())
 }
@@ -69,8 +75,8 @@ fn features(manifest: &str) -> Result<Vec<Feature>, String> {
     if found.is_empty() { Err("crates/engine/Cargo.toml has no [features]".into()) } else { Ok(found) }
 }
 
-/// Refuses a feature that is not there, that turns another on, or that another turns on.
-fn stands_apart(apart: &str, features: &[Feature]) -> Result<(), String> {
+/// Refuses a feature that is not there, that another turns on, or that turns another on and is named in the code.
+fn stands_apart(apart: &str, features: &[Feature], is_named: bool) -> Result<(), String> {
     let Some(it) = features.iter().find(|feature| feature.name == apart) else {
         return Err(format!(
             "`{apart}` is listed in xtask/src/features.rs, but windlass has no such feature"
@@ -78,7 +84,8 @@ fn stands_apart(apart: &str, features: &[Feature]) -> Result<(), String> {
     };
     let neighbour = features.iter().find(|other| {
         other.name != apart
-            && (it.turns_on.contains(&other.name) || other.turns_on.iter().any(|on| on == apart))
+            && ((is_named && it.turns_on.contains(&other.name))
+                || other.turns_on.iter().any(|on| on == apart))
     });
     neighbour
         .map_or(Ok(()), |other| Err(met(apart, &format!("`{}` in crates/engine/Cargo.toml", other.name))))
@@ -153,9 +160,10 @@ mod tests {
     #[test]
     fn a_feature_that_turns_another_on_does_not_stand_apart() {
         let found = features(MANIFEST).expect("it has features");
-        assert_eq!(stands_apart("e", &found), Ok(()));
+        assert_eq!(stands_apart("e", &found, true), Ok(()));
+        assert_eq!(stands_apart("b", &found, false), Ok(()), "no code depends on it");
         for (name, why) in [("a", "`b`"), ("b", "`a`"), ("z", "no such feature")] {
-            let error = stands_apart(name, &found).expect_err(name);
+            let error = stands_apart(name, &found, true).expect_err(name);
             assert!(error.contains(why), "{error}");
         }
     }

@@ -42,6 +42,20 @@ impl Workspace {
         if status.success() { Ok(()) } else { Err(format!("`{}` failed ({status})", line_of(command))) }
     }
 
+    /// Runs a command of cargo's in the open, and refuses its warnings.
+    pub(crate) fn run_without_warnings(&self, command: &mut Command) -> Result<(), String> {
+        println!("$ {}", line_of(command));
+        let output =
+            command.stdin(Stdio::null()).output().map_err(|error| could_not_start(command, &error))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        eprint!("{said}");
+        match output.status {
+            status if !status.success() => Err(format!("`{}` failed ({status})", line_of(command))),
+            _ if warns(&said) => Err(format!("`{}` gave warnings", line_of(command))),
+            _ => Ok(()),
+        }
+    }
+
     /// Runs a command and takes what it prints.
     pub(crate) fn read(&self, command: &mut Command) -> Result<String, String> {
         let output = command
@@ -105,6 +119,11 @@ fn line_of(command: &Command) -> String {
         Path::new(command.get_program()).file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let arguments = command.get_args().map(|argument| argument.to_string_lossy().into_owned());
     std::iter::once(program).chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether cargo or the compiler warns of something.
+fn warns(said: &str) -> bool {
+    said.lines().any(|line| line.starts_with("warning"))
 }
 
 fn could_not_start(command: &Command, error: &io::Error) -> String {
