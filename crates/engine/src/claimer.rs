@@ -94,7 +94,8 @@ impl Claimer {
                 return Ok(Drained::Full);
             };
             let room = node.room_for_claim().min(PORTION);
-            if room == 0 {
+            // A claim whose answer was lost is asked about all the same: what it took is held.
+            if room == 0 && self.unanswered.is_none() {
                 return Ok(Drained::Full);
             }
             if self.is_quiet && self.unanswered.is_none() {

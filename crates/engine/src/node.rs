@@ -260,8 +260,18 @@ impl Node {
     }
 
     /// Notes that a run is held. Its room was reserved before.
-    pub(crate) fn hold(&self, cell: &Arc<RunCell>) {
+    ///
+    /// Answers whether it is: not if it is held under the same claim already, as when the answer to a claim was lost and
+    /// comes twice, or if it was claimed under a name that this node has lost since.
+    pub(crate) fn hold(&self, cell: &Arc<RunCell>) -> bool {
         let mut runs = self.runs.lock();
+        let subject = &cell.subject;
+        let is_held = runs.get(&subject.run).is_some_and(|held| held.subject.claim == subject.claim);
+        if is_held || !self.is(subject.holder) {
+            drop(runs);
+            self.unreserve(1);
+            return false;
+        }
         let before = runs.insert(cell.subject.run, Arc::clone(cell));
         self.held.set(runs.len() as f64);
         drop(runs);
@@ -271,6 +281,7 @@ impl Node {
             let node = Arc::clone(&cell.node);
             self.hub.backroom.spawn(async move { node.look_into_inboxes().await });
         }
+        true
     }
 
     /// Notes that a run is not held any more under this claim.

@@ -149,6 +149,13 @@ impl RunLoop {
         for row in inbox {
             self.hear(cell, row);
         }
+        let mut early = self.early.take().unwrap_or_default();
+        early.sort_by_key(|row| row.seq);
+        // Nobody waits for an outcome before the run has begun, which comes after all orders.
+        let (outcomes, orders): (Vec<_>, Vec<_>) = early.into_iter().partition(|row| row.topic == OUTCOME);
+        for row in orders {
+            self.take_in(cell, row);
+        }
         // From here on the node tells its runs of such changes; this one may have been too late to hear.
         if !cell.node.is(cell.subject.holder) {
             self.vanish();
@@ -156,7 +163,7 @@ impl RunLoop {
             self.apply(Event::Halt);
         }
         self.apply(Event::Begin);
-        for row in self.early.take().into_iter().flatten() {
+        for row in outcomes {
             self.hear_outcome(cell, &row);
         }
     }
@@ -403,12 +410,16 @@ impl RunLoop {
             return;
         }
         self.news = self.now;
+        match &mut self.early {
+            // It has not begun, and does not know yet what its tasks waited for and what is undone.
+            Some(early) => early.push(row),
+            None => self.take_in(cell, row),
+        }
+    }
+
+    fn take_in(&mut self, cell: &Arc<RunCell>, row: InboxRow) {
         if row.topic == OUTCOME {
-            return match &mut self.early {
-                // Nobody waits for an outcome before the run has begun, which comes after all orders.
-                Some(early) => early.push(row),
-                None => self.hear_outcome(cell, &row),
-            };
+            return self.hear_outcome(cell, &row);
         }
         let Some(order) = order::decode(&row) else {
             cell.mailbox().push(row);

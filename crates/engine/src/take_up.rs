@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use windlass_core::{
-    ClaimId, Definition, Detail, LaneId, NodeId, Plan, Run, RunId, RunState, Seed, Step, StepKind, Verdict,
+    ClaimId, Definition, Detail, LaneId, NodeId, Plan, Run, RunId, RunState, Seed, Step, StepKind, VERDICT,
+    Verdict,
 };
 use windlass_store::{
     Act, DefinitionId, End, NewEnd, NewSpread, OUTCOME, RunImage, RunRow, SpreadKey, SpreadRow, StepRow,
@@ -47,7 +48,7 @@ pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: R
 fn go_on(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: RunImage, registered: &Arc<Registered>) {
     match prepare(node, holder, claim, &image, registered) {
         Ok((subject, run)) => {
-            let cell = RunCell::hold(Arc::clone(node), subject, run);
+            let Some(cell) = RunCell::hold(Arc::clone(node), subject, run) else { return };
             renew(&cell, &image.published);
             cell.deliver(Mail::Begin(image.inbox));
         }
@@ -243,7 +244,12 @@ fn block(
     let run = image.run.id;
     tracing::error!(%run, workflow = %image.run.workflow, why, "the run is blocked");
     let timeout = image.run.timeout.or(registered.and_then(|known| known.plan.definition.timeout));
-    let until = timeout.map(|timeout| image.standing.opened_at + timeout);
+    let mut until = timeout.map(|timeout| image.standing.opened_at + timeout);
+    let is_judged = |row: &StepRow| &*row.name == VERDICT && row.generation == image.standing.generation;
+    if image.steps.iter().any(is_judged) {
+        // How it ends is settled, and what is still to be undone waits for code that can do it.
+        until = None;
+    }
     if let Some((after, _)) = timeout.zip(until.filter(|until| *until <= node.hub.clock.now())) {
         return time_out(node, holder, claim, &image.run, after);
     }

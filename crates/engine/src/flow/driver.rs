@@ -441,10 +441,9 @@ impl Driver {
         let mut state = self.scene.state();
         let next = state.attended().filter_map(|call| call.due).min().filter(|_| state.may_begin());
         let is_held = state.is_paused && !state.is_busy();
-        let has_waits = !state.is_busy() && state.has_waits();
         let waits = match self.scene.is_task() {
-            true => has_waits,
-            false => is_held || (has_waits && !self.waker.is_foreign()),
+            true => !state.is_busy() && state.awaits(),
+            false => is_held || (!state.is_busy() && state.has_waits() && !self.waker.is_foreign()),
         };
         let topics = state.attended().filter_map(|call| call.topic.as_deref().map(str::to_owned)).collect();
         // Whatever it waits for, its task has to end by its deadline.

@@ -32,7 +32,7 @@ pub use step::{Step, StepBody, TypedStep};
 pub(crate) use task::Attended;
 pub(crate) use undo::{Undone, undo_all};
 use visit::LookBack;
-pub(crate) use visit::{Looking, RATE, TIMEOUT, Visit};
+pub(crate) use visit::{ENOUGH, Looking, RATE, TIMEOUT, Visit};
 pub use wait::{EventWait, SleepWait, TimedEventWait};
 pub(crate) use waker::in_body;
 use windlass_core::{Chart, Failure, RunId, Time};

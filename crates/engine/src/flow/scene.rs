@@ -10,7 +10,7 @@ mod task;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
     task::Waker,
 };
 
@@ -25,7 +25,7 @@ use super::{
     child::Child,
     dry::Replayed,
     undo::Undo,
-    visit::{LookBack, Undone, mark_past},
+    visit::{LookBack, Undone, is_passing, mark_past},
     waker,
 };
 use crate::{Cx, Error, Slot, attempt::Host, committer::Reply, run_loop::RunCell, take_up};
@@ -48,6 +48,8 @@ pub(crate) struct Scene {
     line: Mutex<Line>,
     /// Called when a record is taken in, and when whoever was alone is done.
     moved: Notify,
+    /// Whether a record was not written, so that none after it is either.
+    is_lost: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -314,7 +316,11 @@ impl Scene {
             let step = take_up::step(&cell.node.hub, row)?;
             let Detail { call, failure, retry_at, left, .. } = step.detail;
             let outcome = match row.kind {
-                StepKind::Completed if is_old && undone.has(&id, call, row.generation) => continue,
+                StepKind::Completed
+                    if is_old && (is_passing(&id) || undone.has(&id, call, row.generation)) =>
+                {
+                    continue;
+                }
                 StepKind::Completed => match &row.output {
                     Some(kept) => Outcome::Value(
                         cell.node.hub.read(format_args!("the result of `{id}`"), kept.clone())?,
@@ -363,6 +369,7 @@ impl Scene {
             opened_at,
             line: Mutex::default(),
             moved: Notify::new(),
+            is_lost: AtomicBool::new(false),
             state: Mutex::new(state),
         })
     }
@@ -433,10 +440,10 @@ impl Scene {
 
     /// Lets nothing more begin, so that the run can be given up, and answers until when the function waits. If it does
     /// something that its run has not heard of yet, the answer is `None`, and its driver says when that is over.
-    pub(crate) fn let_go(&self) -> Option<Time> {
+    pub(crate) fn let_go(&self, is_deferred: bool) -> Option<Time> {
         let mut state = self.state.lock();
-        // A task that waits for nothing here has told its run itself that it does nothing.
-        let idle = (self.is_task && state.open.is_empty()).then_some(Time::MAX);
+        // A task that waits for nothing here has told its run itself that it does nothing, and still does.
+        let idle = (self.is_task && is_deferred && state.open.is_empty()).then_some(Time::MAX);
         let until = state.rests.or(idle).filter(|_| state.is_quiet() && !state.is_busy());
         state.is_let_go = until.is_some();
         state.was_asked_to_leave |= until.is_none();

@@ -89,6 +89,10 @@ impl Cx {
         // Whoever told the attempt of these before could not tell its waits.
         if cell.is_paused() {
             scene.pause(true);
+            if !cell.is_paused() {
+                // That was told before the scene was there, or after it was paused.
+                scene.pause(false);
+            }
         }
         if self.inner().is_run_ending() {
             scene.stop();

@@ -66,7 +66,11 @@ impl Booking {
 
     /// The run is somebody else's business.
     fn lose(&self, why: Lost) {
-        self.scene.cell().hand(Mail::Committed(0, Err(Box::new(why))), Thread::Ours);
+        let cell = self.scene.cell();
+        if matches!(why, Lost::Fenced) {
+            cell.node.hub.identity.lose(Some(cell.subject.holder));
+        }
+        cell.hand(Mail::Committed(0, Err(Box::new(why))), Thread::Ours);
     }
 }
 

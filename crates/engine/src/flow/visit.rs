@@ -29,9 +29,12 @@ pub(crate) const TIMEOUT: &str = "/timeout";
 /// The call by which a visit waits until it may begin.
 pub(crate) const RATE: &str = "/rate";
 
+/// The call by which a split ends with what there is.
+pub(crate) const ENOUGH: &str = "/enough";
+
 /// Whether a call belongs to one attempt of its visit, and not to the visit.
 pub(super) fn is_passing(id: &str) -> bool {
-    visit_of(id).is_some_and(|visit| matches!(&id[visit.len() + 1..], TIMEOUT | RATE))
+    visit_of(id).is_some_and(|visit| matches!(&id[visit.len() + 1..], TIMEOUT | RATE | ENOUGH))
 }
 
 /// Marks what was called in visits that are over.
@@ -76,7 +79,9 @@ impl Undone {
     pub(super) fn has(&mut self, id: &str, kind: CallKind, generation: u32) -> bool {
         let undone = |map: &HashMap<Arc<str>, u32>| map.get(id).copied().filter(|last| *last >= generation);
         if kind != CallKind::Visit {
-            return undone(&self.calls).is_some();
+            // With the task that it was started by, a child is undone too.
+            let whole = self.calls.get("").filter(|last| kind == CallKind::Child && **last >= generation);
+            return whole.is_some() || undone(&self.calls).is_some();
         }
         self.stale = self.stale.max(undone(&self.visits));
         self.stale.is_some_and(|stale| stale >= generation)

@@ -12,10 +12,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use windlass_core::{Failure, format_duration};
 
 use super::table::Handled;
-use crate::{Flow, Slot, Step};
-
-/// The call by which a split ends with what there is.
-const ENOUGH: &str = "/enough";
+use crate::{Flow, Slot, Step, flow::ENOUGH};
 
 /// What became of the branches of a split, by name, in the order in which they are listed.
 #[derive(Clone, Debug)]

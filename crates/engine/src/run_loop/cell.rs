@@ -104,8 +104,8 @@ enum Turn {
 }
 
 impl RunCell {
-    /// Holds a run. It waits for [`Mail::Begin`].
-    pub(crate) fn hold(node: Arc<Node>, subject: Subject, run: RunLoop) -> Arc<Self> {
+    /// Holds a run, unless it is held already. It waits for [`Mail::Begin`].
+    pub(crate) fn hold(node: Arc<Node>, subject: Subject, run: RunLoop) -> Option<Arc<Self>> {
         let slots = node.slots.of(&subject.queue);
         let (deadline, post) = (run.run.deadline(), Mutex::default());
         let (mailbox, paused) = (Mutex::default(), AtomicBool::new(false));
@@ -114,8 +114,7 @@ impl RunCell {
         let is_dry = false;
         let cell =
             Arc::new(Self { number, node, subject, slots, deadline, post, mailbox, paused, run, is_dry });
-        cell.node.hold(&cell);
-        cell
+        cell.node.hold(&cell).then_some(cell)
     }
 
     /// A run that is somebody else's, or nobody's, for looking at what its code would do. It hears nothing, and nothing is

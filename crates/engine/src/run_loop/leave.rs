@@ -139,7 +139,12 @@ impl RunLoop {
     /// Until when the run's durable functions and tasks wait. They do nothing more from here on; none if one of them does
     /// not wait, and then they go on.
     fn let_go(&self) -> Option<Time> {
-        let until = self.scenes().try_fold(Time::MAX, |until, scene| Some(until.min(scene.let_go()?)));
+        let mut scenes = self.attempts.values().filter_map(|live| {
+            let inner = live.cx.inner();
+            inner.scene().map(|scene| scene.let_go(inner.pulse.waited().is_none()))
+        });
+        let until = scenes.try_fold(Time::MAX, |until, scene| Some(until.min(scene?)));
+        drop(scenes);
         if until.is_none() {
             self.scenes().for_each(|scene| scene.stay());
         }
@@ -160,9 +165,11 @@ impl RunLoop {
     pub(super) fn block(&mut self, cell: &Arc<RunCell>, why: String) {
         let (run, workflow) = (cell.subject.run, &cell.subject.registered.plan.definition.name);
         tracing::error!(%run, %workflow, why, "the run is blocked");
+        // Past its time limit, or with its verdict recorded, there is no time that would change anything.
+        let until = self.run.deadline().filter(|at| *at > self.at && self.run.closing().is_none());
         let wait = Wait {
             state: RunState::Blocked,
-            until: self.run.deadline(),
+            until,
             topics: vec![order::TERMINATE.to_owned()],
             reason: Some(why),
             blocked_by: Some(cell.subject.registered.definition),

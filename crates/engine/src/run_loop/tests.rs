@@ -97,7 +97,9 @@ async fn held_once_more(
     let outputs = Outputs::new(seed.plan.definition.tasks.len());
     let core = windlass_core::Run::new(seed).expect("it fits");
     assert!(node.reserve());
+    node.release(run, subject.claim);
     let cell = RunCell::hold(Arc::clone(node), subject, RunLoop::new(core, outputs, BTreeMap::new()));
+    let cell = cell.expect("nobody holds it");
     (engine, cell, handle)
 }
 

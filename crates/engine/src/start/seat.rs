@@ -89,7 +89,7 @@ impl Seat {
         };
         let outputs = Outputs::new(seed.plan.definition.tasks.len());
         match windlass_core::Run::new(seed) {
-            Ok(run) => Some(RunCell::hold(node, subject, RunLoop::new(run, outputs, BTreeMap::new()))),
+            Ok(run) => RunCell::hold(node, subject, RunLoop::new(run, outputs, BTreeMap::new())),
             // Only records can disagree with a plan.
             Err(divergence) => {
                 tracing::error!(run = %subject.run, %divergence, "a new run does not fit its own plan");

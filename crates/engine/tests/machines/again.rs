@@ -111,6 +111,19 @@ async fn a_handler_that_is_called_again_may_take_another_path_and_is_undone_in_t
 }
 
 #[windlass::test]
+async fn a_handler_that_ran_out_of_time_has_all_of_it_again_when_its_run_is_retried(lab: Lab) -> Result<()> {
+    let tally = Tally::default();
+    let engine = lab.engine().resource(Again(tally.clone())).workflow(Again::workflow()).launch().await?;
+    let mut run = engine.start(Again::workflow(), 0).await?;
+    let error = (&mut run).await.unwrap_err().to_string();
+    assert!(error.contains("10m"), "{error}");
+    run.retry().await?;
+    run.send(NEVER, &()).await?;
+    assert_eq!((&mut run).await?.state, State::Done);
+    Ok(())
+}
+
+#[windlass::test]
 async fn handlers_that_are_called_again_are_crashed_everywhere_and_repeat_nothing_recorded(
     lab: Lab,
 ) -> Result<()> {

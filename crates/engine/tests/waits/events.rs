@@ -155,3 +155,32 @@ async fn a_person_who_retries_a_run_does_not_have_to_approve_it_again(lab: Lab) 
     assert_eq!(run.await?, "Ada");
     Ok(())
 }
+
+#[workflow]
+mod hasty {
+    use super::*;
+
+    #[task]
+    pub async fn ask(cx: &Cx, tally: Res<Tally>) -> Result<String> {
+        // Called here, and awaited when something else is done.
+        let answer = cx.event(APPROVED);
+        tokio::time::sleep(secs(60)).await;
+        tally.add("asked");
+        answer.await
+    }
+}
+
+#[windlass::test]
+async fn a_wait_that_is_called_before_it_is_awaited_does_not_park_what_is_done_meanwhile(
+    lab: Lab,
+) -> Result<()> {
+    let tally = Tally::default();
+    let engine = lab.engine().resource(tally.clone()).workflow(hasty::workflow()).launch().await?;
+    let run = engine.start(hasty::workflow(), ()).await?;
+    lab.advance(secs(30)).await;
+    assert_eq!(run.status().await?.state, RunState::Running);
+    run.send(APPROVED, &"Ada".to_owned()).await?;
+    assert_eq!(run.await?, "Ada");
+    assert_eq!(tally.of("asked"), 1);
+    Ok(())
+}

@@ -376,3 +376,50 @@ async fn tasks_that_are_made_at_run_time_are_undone_too(lab: Lab) -> Result<()> 
     assert_eq!(undone(&tally), ["no 42"]);
     Ok(())
 }
+
+#[workflow]
+mod parcel {
+    use super::*;
+
+    #[task]
+    pub async fn hand_over(input: u32, tally: Res<Tally>) -> Result<u32> {
+        tally.add("handed over");
+        Ok(input)
+    }
+}
+
+#[workflow(output = pay)]
+mod shop {
+    use super::*;
+
+    #[task]
+    pub async fn ship(input: u32, cx: &Cx) -> Result<u32> {
+        cx.run(parcel::workflow(), input).await
+    }
+
+    #[undo(ship)]
+    pub async fn recall(ship: u32, tally: Res<Tally>) -> Result<()> {
+        tally.add(format!("recalled {ship}"));
+        Ok(())
+    }
+
+    #[task(after = [ship], retry(attempts = 1))]
+    pub async fn pay(tally: Res<Tally>) -> Result<u32> {
+        tally.add("pay");
+        if tally.of("pay") == 1 { Err("no money".into()) } else { Ok(1) }
+    }
+}
+
+#[windlass::test]
+async fn what_a_task_ran_is_run_again_when_the_task_was_undone(lab: Lab) -> Result<()> {
+    let tally = Tally::default();
+    let engine = lab.engine().resource(tally.clone()).workflow(parcel::workflow());
+    let engine = engine.workflow(shop::workflow()).launch().await?;
+    let mut run = engine.start(shop::workflow(), 7).await?;
+    (&mut run).await.unwrap_err();
+    assert_eq!((tally.of("handed over"), tally.of("recalled 7")), (1, 1));
+    run.retry().await?;
+    assert_eq!(engine.run(&shop::workflow(), run.id()).await?, 1);
+    assert_eq!((tally.of("handed over"), tally.of("recalled 7")), (2, 1));
+    Ok(())
+}

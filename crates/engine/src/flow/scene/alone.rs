@@ -4,9 +4,12 @@
 //! transaction of a step's own knows nothing of it. So it is committed when everything before it is durable, and while
 //! nothing else is on its way. By that it is never committed before what it builds on, either.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, atomic::Ordering},
+    task::Waker,
+};
 
-use super::{Scene, Status, Then};
+use super::{super::waker, Scene, Status, Then};
 
 /// A place in the line of records, held while nothing else is on its way.
 pub(in crate::flow) struct Alone {
@@ -17,9 +20,10 @@ pub(in crate::flow) struct Alone {
 }
 
 impl Scene {
-    /// Waits until everything that was handed in is durable; what comes meanwhile has to wait. Not to be asked by the
-    /// function itself: nobody may be there to ask again.
-    pub(in crate::flow) async fn alone(self: Arc<Self>) -> Alone {
+    /// Waits until everything that was handed in is durable; what comes meanwhile has to wait. None if something before
+    /// it was not written: then the run is not this node's any more. Not to be asked by the function itself: nobody may
+    /// be there to ask again.
+    pub(in crate::flow) async fn alone(self: Arc<Self>) -> Option<Alone> {
         let place = loop {
             let moved = self.moved.notified();
             {
@@ -31,15 +35,18 @@ impl Scene {
             }
             moved.await;
         };
+        let scene = Arc::clone(&self);
         let alone = Alone { scene: self, place, then: None };
         loop {
-            let moved = alone.scene.moved.notified();
-            if alone.scene.state().taken_in == place {
-                break;
+            let moved = scene.moved.notified();
+            if scene.state().taken_in == place {
+                return Some(alone);
+            }
+            if scene.is_lost.load(Ordering::Acquire) {
+                return None;
             }
             moved.await;
         }
-        alone
     }
 
     /// Notes that what a call did is being recorded.
@@ -56,14 +63,17 @@ impl Scene {
     pub(in crate::flow) fn has_recorded(&self, number: u64, goes_on: bool) {
         let mut state = self.state();
         state.in_flight -= 1;
+        let mut woken = None;
         if goes_on && let Some(call) = state.open.get_mut(&number) {
             call.status = Status::Running;
+            woken = call.waker.clone();
             if call.dropped {
                 let id = Arc::clone(&call.id);
                 state.close(number, &id);
             }
         }
         drop(state);
+        waker::ours(|| woken.into_iter().for_each(Waker::wake));
         self.nudge();
     }
 }

@@ -1,7 +1,7 @@
 //! What is recorded of a durable function, and what follows from a record.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     task::{Poll, Waker},
     time::Duration,
 };
@@ -66,7 +66,11 @@ impl Scene {
         let scene = Arc::clone(self);
         let reply = move |fate: Fate, thread| match fate {
             Ok(_) => scene.recorded(place, then),
-            Err(lost) => scene.cell.hand(Mail::Committed(0, Err(Box::new(lost))), thread),
+            Err(lost) => {
+                scene.is_lost.store(true, Ordering::Release);
+                scene.moved.notify_waiters();
+                scene.cell.hand(Mail::Committed(0, Err(Box::new(lost))), thread);
+            }
         };
         let (unit, reply) = (Unit { run: subject.run, act }, Reply::Then(Box::new(reply)));
         if line.is_held {

@@ -160,6 +160,11 @@ impl State {
         self.open.values().any(|call| !call.is_aside)
     }
 
+    /// Whether code that may do something else beside its calls waits for one of them.
+    pub(in crate::flow) fn awaits(&self) -> bool {
+        self.open.values().any(|call| call.waker.is_some())
+    }
+
     /// Whether how a call ended is being recorded.
     pub(in crate::flow) fn is_recording(&self) -> bool {
         self.open.values().any(|call| matches!(call.status, Status::Recording))

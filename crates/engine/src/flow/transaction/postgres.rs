@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     attempt::{
+        guard,
         postgres::{AGAIN, begin, settle},
         within,
     },
@@ -157,10 +158,12 @@ async fn commit(
     transaction: Transaction,
     news: oneshot::Sender<(Failure, bool)>,
 ) {
-    let alone = Arc::clone(&booking.scene).alone().await;
+    let Some(alone) = Arc::clone(&booking.scene).alone().await else {
+        return booking.scene.has_recorded(booking.call, false);
+    };
     let (cell, call) = (booking.scene.cell(), booking.call);
     let subject = &cell.subject;
-    let bad = match booking.record(json) {
+    let bad = match guard(|| booking.record(json)).and_then(|recorded| recorded) {
         Err(failure) => Some((failure, false)),
         Ok((step, booked)) => {
             let along = Along { node: subject.holder, run: subject.run, claim: subject.claim, step };

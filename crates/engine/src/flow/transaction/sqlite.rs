@@ -80,21 +80,25 @@ where
     T: Serialize + Send + Sync + 'static,
     E: TaskError + Send + 'static,
 {
-    let alone = Arc::clone(&booking.scene).alone().await;
+    let Some(alone) = Arc::clone(&booking.scene).alone().await else {
+        return booking.scene.has_recorded(booking.call, false);
+    };
     // What came of the body last. The user's values are dropped here, and not by the thread that writes.
     let outcome: Arc<Mutex<Option<Result<Booked, Raised>>>> = Arc::default();
     let (kept, booker) = (Arc::clone(&outcome), booking.clone());
     let work = move |tx: &Transaction<'_>| -> Result<StepRow, Failure> {
-        let value = match guard(|| body.clone()(tx))? {
-            Ok(value) => value,
-            Err(error) => {
-                *kept.lock() = Some(Err(Raised::new(error)));
-                return Err(Failure::new("the body of the step failed"));
-            }
-        };
-        let (row, booked) = booker.record(guard(|| Slot::new(value))??.bytes().clone())?;
-        *kept.lock() = Some(Ok(booked));
-        Ok(row)
+        // Whatever the user's code does, values and codecs included, it must not end the thread that writes.
+        guard(|| {
+            let made = body.clone()(tx).map_err(Raised::new);
+            let made = made.map(|value| booker.record(Slot::new(value)?.bytes().clone()));
+            let (booked, row) = match made {
+                Ok(recorded) => recorded.map(|(row, booked)| (Ok(booked), Ok(row)))?,
+                Err(raised) => (Err(raised), Err(Failure::new("the body of the step failed"))),
+            };
+            *kept.lock() = Some(booked);
+            row
+        })
+        .and_then(|row| row)
     };
     let writing = Writing::new(booking.scene.cell(), &booking.cx, Box::new(work));
     let transacted = writing.settle().await;
