@@ -1,8 +1,9 @@
 //! The raw limits: bare loops that write the leanest rows that can hold the facts.
 //!
-//! A run, a step and an end are one row each. Every transaction holds 1,000 of each kind, as a perfect group
-//! commit of 1,000 concurrent runs would. The durability is that of the store's default, and nothing is decided,
-//! encoded, or handed from thread to thread.
+//! A run, a step and an end are one row each. A transaction holds 1,000 of a kind, as a perfect group commit of
+//! 1,000 concurrent runs would: a step is durable before the next of its run begins, so two of them are never in one
+//! transaction, while the last step and the end are. The durability is that of the store's default, and nothing is
+//! decided, encoded, or handed from thread to thread.
 
 mod postgres;
 mod sqlite;
@@ -14,7 +15,7 @@ pub(crate) use sqlite::Sqlite;
 
 use crate::{Result, latencies::Latencies};
 
-/// How many of each kind a transaction holds.
+/// How many of a kind a transaction holds.
 const BATCH: u64 = 1_000;
 
 /// What a task without an opinion returns.

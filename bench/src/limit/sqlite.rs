@@ -44,20 +44,25 @@ impl Sqlite {
         let begin = Instant::now();
         let mut runs = 0;
         while begin.elapsed() < span {
+            let wave = runs..runs + BATCH;
             self.transaction(|| {
-                for number in runs..runs + BATCH {
-                    run.execute(params![id(number), instant(number), NOTHING])?;
-                }
-                for task in 0..steps as i64 {
-                    for number in runs..runs + BATCH {
-                        step.execute(params![id(number), task, instant(number), NOTHING])?;
-                    }
-                }
-                for number in runs..runs + BATCH {
-                    end.execute(params![id(number), 1, instant(number), NOTHING])?;
-                }
-                Ok(())
+                wave.clone().try_for_each(|number| {
+                    run.execute(params![id(number), instant(number), NOTHING]).map(drop)
+                })
             })?;
+            for task in 1..=steps {
+                self.transaction(|| {
+                    for number in wave.clone() {
+                        step.execute(params![id(number), task as i64, instant(number), NOTHING])?;
+                    }
+                    if task == steps {
+                        for number in wave.clone() {
+                            end.execute(params![id(number), 1, instant(number), NOTHING])?;
+                        }
+                    }
+                    Ok(())
+                })?;
+            }
             runs += BATCH;
         }
         let took = begin.elapsed();

@@ -54,26 +54,26 @@ impl Desk {
         })
     }
 
-    /// A batch of runs with so many steps and an end each.
+    /// A wave of runs with so many steps and an end each: what follows from a record is written when that is durable.
     pub(super) async fn chains(&self, first: u64, steps: usize) -> Result<()> {
         let numbers = first..first + BATCH;
         let runs: Vec<Uuid> = numbers.clone().map(run).collect();
         let at: Vec<i64> = numbers.map(instant).collect();
         let values = vec![NOTHING; runs.len()];
-        let of: Vec<Uuid> = runs.iter().flat_map(|run| vec![*run; steps]).collect();
-        let tasks: Vec<i32> = runs.iter().flat_map(|_| 0..steps as i32).collect();
-        let ended: Vec<i64> = at.iter().flat_map(|at| vec![*at; steps]).collect();
-        let outputs = vec![NOTHING; of.len()];
-        let (begun, runs, steps, ends, committed) = tokio::join!(
+        self.client.execute(&self.runs, &[&runs, &at, &values]).await?;
+        for task in 1..steps {
+            let tasks = vec![task as i32; runs.len()];
+            self.client.execute(&self.steps, &[&runs, &tasks, &at, &values]).await?;
+        }
+        let tasks = vec![steps as i32; runs.len()];
+        let (begun, last, ends, committed) = tokio::join!(
             self.client.batch_execute(BEGIN),
-            async { self.client.execute(&self.runs, &[&runs, &at, &values]).await },
-            async { self.client.execute(&self.steps, &[&of, &tasks, &ended, &outputs]).await },
+            async { self.client.execute(&self.steps, &[&runs, &tasks, &at, &values]).await },
             async { self.client.execute(&self.ends, &[&runs, &at, &values]).await },
             self.client.batch_execute(COMMIT),
         );
         begun?;
-        runs?;
-        steps?;
+        last?;
         ends?;
         Ok(committed?)
     }
