@@ -97,17 +97,9 @@ impl<'a> Check<'a> {
     }
 
     fn name(&mut self, what: &'static str, name: &str) {
-        let odd = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
-        let why = if name.is_empty() {
-            "a name needs at least one character"
-        } else if name.contains(odd) {
-            "a name has letters, digits, `_`, `-` and `.` only"
-        } else if name.chars().count() > LONGEST_NAME {
-            "a name has at most 200 characters"
-        } else {
-            return;
-        };
-        self.problems.push(Problem::Name { what, name: name.to_owned(), why });
+        if let Some(why) = odd_name(name) {
+            self.problems.push(Problem::Name { what, name: name.to_owned(), why });
+        }
     }
 
     /// The places of a task's dependencies, each once.
@@ -290,5 +282,19 @@ impl<'a> Check<'a> {
         self.guesses.set(self.guesses.get().checked_sub(1)?);
         let names = self.draft.tasks.iter().map(|task| task.name.as_str()).filter(|name| *name != speaker);
         nearest(name, names).map(str::to_owned)
+    }
+}
+
+/// Why something cannot be called this, if it cannot.
+pub(crate) fn odd_name(name: &str) -> Option<&'static str> {
+    let odd = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    if name.is_empty() {
+        Some("a name needs at least one character")
+    } else if name.contains(odd) {
+        Some("a name has letters, digits, `_`, `-` and `.` only")
+    } else if name.chars().count() > LONGEST_NAME {
+        Some("a name has at most 200 characters")
+    } else {
+        None
     }
 }

@@ -8,8 +8,9 @@
 mod tests;
 
 use std::{
-    collections::{BTreeSet, HashMap, hash_map::Entry},
-    fmt,
+    cell::RefCell,
+    collections::{BTreeSet, HashMap},
+    fmt::{self, Write},
     sync::Arc,
 };
 
@@ -22,6 +23,10 @@ pub const VERDICT: &str = "//verdict";
 
 /// What the name of the record of a task's undo ends with, after the name of the task or instance.
 pub const UNDO: &str = "//undo";
+
+/// Things known by a name. Every call looks several of them up, so the hash is a quick one; it is seeded by chance, as
+/// names may hold what strangers send.
+pub type ByName<V> = HashMap<Arc<str>, V, rapidhash::fast::RandomState>;
 
 /// The longest name of a call, in characters.
 const LONGEST: usize = 200;
@@ -131,7 +136,8 @@ pub struct Journal {
     round: u32,
     /// In the order of recording.
     kept: Vec<Kept>,
-    by_name: HashMap<Arc<str>, usize>,
+    /// What was called, and what is recorded.
+    known: ByName<Known>,
     /// Records that are heard on demand, were called, and are not heard yet.
     called_old: BTreeSet<usize>,
     /// The next record to be heard, of those that are not heard on demand.
@@ -140,9 +146,8 @@ pub struct Journal {
     visit: Mark,
     /// Whether a visit of a state waits for its next attempt, so that nothing is called meanwhile.
     is_resting: bool,
-    calls: HashMap<Arc<str>, CallKind>,
     /// For each name, what it stands for and how often it was called.
-    names: HashMap<Arc<str>, (CallKind, u32)>,
+    names: ByName<(CallKind, u32)>,
     /// Whether the code may take another path each time: then what is recorded is used if the code asks for it, and may
     /// as well be left alone.
     is_loose: bool,
@@ -154,6 +159,15 @@ pub struct Journal {
     /// How many random numbers were drawn.
     draws: u64,
     last: Option<Arc<str>>,
+}
+
+/// What is known of a call.
+#[derive(Debug, Default)]
+struct Known {
+    /// What it was made as, if the code made it.
+    called: Option<CallKind>,
+    /// Where it stands in the order of recording, if it has ended.
+    at: Option<usize>,
 }
 
 /// A point in the life of a function.
@@ -168,17 +182,18 @@ impl Journal {
     /// The journal of a function whose round might first run at this time. Records of earlier generations come first.
     #[must_use]
     pub fn new(run: RunId, round: u32, opened_at: Time, kept: Vec<Kept>) -> Self {
-        let by_name = kept.iter().enumerate().map(|(at, kept)| (Arc::clone(&kept.name), at)).collect();
+        let known =
+            |(at, kept): (usize, &Kept)| (Arc::clone(&kept.name), Known { called: None, at: Some(at) });
+        let known = kept.iter().enumerate().map(known).collect();
         let mut journal = Self {
             run,
             round,
-            by_name,
+            known,
             called_old: BTreeSet::new(),
             next: 0,
             visit: Mark { next: 0, now: opened_at, last: None },
             is_resting: false,
-            calls: HashMap::new(),
-            names: HashMap::new(),
+            names: ByName::default(),
             is_loose: false,
             is_live: false,
             opened_at,
@@ -211,10 +226,7 @@ impl Journal {
     ///
     /// When the name is not one, or stands for something else.
     pub fn call(&mut self, name: &str, kind: CallKind) -> Result<Arc<str>, Misuse> {
-        if !self.names.contains_key(name) {
-            check_call_name(name)?;
-        }
-        self.call_as(name, kind)
+        self.call_as(name, kind, check_call_name)
     }
 
     /// Notes a call that is made during the visit of this name.
@@ -226,7 +238,7 @@ impl Journal {
         // Nobody else names a sleep: the engine's own begin with a mark.
         let own = if kind == CallKind::Sleep { name.strip_prefix('/') } else { None };
         check_call_name(own.unwrap_or(name))?;
-        self.call_as(&within(visit, name), kind)
+        self.call_as(&within(visit, name), kind, |_| Ok(()))
     }
 
     /// What the next call of this name will be known by.
@@ -235,18 +247,27 @@ impl Journal {
         numbered(name, self.names.get(name).map_or(1, |(_, number)| number + 1))
     }
 
-    fn call_as(&mut self, name: &str, kind: CallKind) -> Result<Arc<str>, Misuse> {
+    fn call_as(
+        &mut self,
+        name: &str,
+        kind: CallKind,
+        check: impl FnOnce(&str) -> Result<(), Misuse>,
+    ) -> Result<Arc<str>, Misuse> {
         let entry = match self.names.get_mut(name) {
             Some(entry) => entry,
-            None => self.names.entry(name.into()).or_insert((kind, 0)),
+            None => {
+                check(name)?;
+                self.names.entry(name.into()).or_insert((kind, 0))
+            }
         };
         if entry.0 != kind {
             return Err(Misuse::TwoKinds { name: name.to_owned(), first: entry.0, now: kind });
         }
         entry.1 += 1;
         let id = numbered(name, entry.1);
-        self.calls.insert(Arc::clone(&id), kind);
-        if let Some(&at) = self.by_name.get(&id)
+        let known = self.known.entry(Arc::clone(&id)).or_default();
+        known.called = Some(kind);
+        if let Some(at) = known.at
             && self.kept[at].is_on_demand()
         {
             self.called_old.insert(at);
@@ -257,7 +278,7 @@ impl Journal {
     /// Whether a call that was made, or might be, is recorded as ended.
     #[must_use]
     pub fn has(&self, id: &str) -> bool {
-        self.by_name.contains_key(id)
+        self.place(id).is_some()
     }
 
     /// The next ended call that the function has to hear of, if it has made it.
@@ -266,31 +287,21 @@ impl Journal {
     ///
     /// When it made the call as something else than what is recorded.
     pub fn hear(&mut self) -> Result<Option<Arc<str>>, Divergence> {
-        let at = match self.called_old.pop_first() {
-            Some(at) => at,
-            None => {
-                let Some(next) = self.kept.get(self.next) else { return Ok(None) };
-                if !self.calls.contains_key(&next.name) {
-                    return Ok(None);
-                }
-                let at = self.next;
-                self.next += 1;
-                self.skip();
-                at
-            }
-        };
-        let kept = &self.kept[at];
-        match self.calls.get(&kept.name) {
-            Some(kind) if *kind != kept.kind => {
-                Err(Divergence::Kind { step: kept.name.to_string(), recorded: kept.kind, now: *kind })
-            }
-            _ => {
-                self.now = self.now.max(kept.at);
-                self.draws = 0;
-                self.last = Some(Arc::clone(&kept.name));
-                Ok(Some(Arc::clone(&kept.name)))
-            }
+        let old = self.called_old.pop_first();
+        let Some(kept) = self.kept.get(old.unwrap_or(self.next)) else { return Ok(None) };
+        let (name, recorded, at) = (Arc::clone(&kept.name), kept.kind, kept.at);
+        let Some(kind) = self.called(&name) else { return Ok(None) };
+        if old.is_none() {
+            self.next += 1;
+            self.skip();
         }
+        if kind != recorded {
+            return Err(Divergence::Kind { step: name.to_string(), recorded, now: kind });
+        }
+        self.now = self.now.max(at);
+        self.draws = 0;
+        self.last = Some(Arc::clone(&name));
+        Ok(Some(name))
     }
 
     /// The function waits, and there is nothing that it could hear of: from here on new things may begin. Answers
@@ -317,7 +328,7 @@ impl Journal {
     }
 
     fn check_called<'a>(&self, mut kept: impl Iterator<Item = &'a Kept>) -> Result<(), Divergence> {
-        let left = kept.find(|kept| !self.calls.contains_key(&kept.name));
+        let left = kept.find(|kept| self.called(&kept.name).is_none());
         left.map_or(Ok(()), |kept| Err(self.not_called(&kept.name, kept.kind)))
     }
 
@@ -355,14 +366,17 @@ impl Journal {
         (self.is_resting, self.is_live) = (false, false);
         (self.now, self.last, self.draws) = (now, last, 0);
         self.names.retain(|name, _| !is_mine(name));
-        self.calls.retain(|name, _| !is_mine(name));
+        self.known.retain(|name, known| {
+            known.called.take_if(|_| is_mine(name));
+            known.called.is_some() || known.at.is_some()
+        });
         for mut kept in self.kept.split_off(next) {
             if is_mine(&kept.name) && is_void(&kept) {
-                self.by_name.remove(&kept.name);
+                self.known.remove(&kept.name);
                 continue;
             }
             kept.is_old |= is_mine(&kept.name);
-            self.by_name.insert(Arc::clone(&kept.name), self.kept.len());
+            self.known.entry(Arc::clone(&kept.name)).or_default().at = Some(self.kept.len());
             self.kept.push(kept);
         }
         self.called_old.clear();
@@ -372,7 +386,7 @@ impl Journal {
 
     /// Somebody looks back at the visit that came after this one; without a name, at the first. It is then what it was.
     pub fn look_back(&mut self, before: Option<&str>) {
-        let record = before.and_then(|before| self.by_name.get(before)).map(|at| &self.kept[*at]);
+        let record = before.and_then(|before| self.place(before)).map(|at| &self.kept[at]);
         self.now = match record {
             Some(record) if record.is_old => record.at,
             Some(record) => record.at.max(self.opened_at),
@@ -398,10 +412,15 @@ impl Journal {
         last.is_some_and(|at| self.kept[at].kind == CallKind::Visit)
     }
 
+    /// What a call was made as, if it was made.
+    fn called(&self, id: &str) -> Option<CallKind> {
+        self.known.get(id)?.called
+    }
+
     /// Where a call stands in the order of recording.
     #[must_use]
     pub fn place(&self, id: &str) -> Option<usize> {
-        self.by_name.get(id).copied()
+        self.known.get(id)?.at
     }
 
     /// What is recorded, in the order of recording.
@@ -412,10 +431,13 @@ impl Journal {
 
     /// Notes that a call has ended, and is recorded.
     pub fn record(&mut self, name: Arc<str>, kind: CallKind, at: Time) {
-        let Entry::Vacant(place) = self.by_name.entry(name) else { return };
-        let (name, number) = (Arc::clone(place.key()), self.kept.len());
-        place.insert(number);
-        if self.is_loose && self.calls.contains_key(&name) {
+        let known = self.known.entry(Arc::clone(&name)).or_default();
+        if known.at.is_some() {
+            return;
+        }
+        let number = self.kept.len();
+        known.at = Some(number);
+        if self.is_loose && known.called.is_some() {
             self.called_old.insert(number);
         }
         self.kept.push(Kept { name, kind, at, is_old: self.is_loose, is_past: false });
@@ -491,10 +513,28 @@ pub fn visit_of(id: &str) -> Option<&str> {
     id.split_once(WITHIN).map(|(visit, _)| visit)
 }
 
+thread_local! {
+    /// Where names are put together.
+    static SCRATCH: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Two names with a mark between them.
+#[must_use]
+pub fn joined(first: &str, mark: char, second: impl fmt::Display) -> Arc<str> {
+    SCRATCH.with_borrow_mut(|text| {
+        text.clear();
+        text.push_str(first);
+        text.push(mark);
+        // A string takes everything.
+        let _ = write!(text, "{second}");
+        text.as_str().into()
+    })
+}
+
 fn numbered(name: &str, number: u32) -> Arc<str> {
     match number {
         1 => name.into(),
-        number => format!("{name}#{number}").into(),
+        number => joined(name, '#', number),
     }
 }
 

@@ -19,6 +19,8 @@ mod random;
 mod retry;
 mod rule;
 mod run;
+#[cfg(feature = "schedule")]
+pub mod schedule;
 mod spelling;
 mod state;
 mod step;
@@ -32,7 +34,9 @@ pub use draft::{Draft, Output, TaskDraft};
 pub use draw::{to_dot, to_json, to_mermaid};
 pub use duration::{DurationError, format_duration, parse_duration};
 pub use failure::{Again, Failure, FailureKind};
-pub use flow::{CallKind, Journal, Kept, Misuse, UNDO, VERDICT, check_call_name, visit_of, within};
+pub use flow::{
+    ByName, CallKind, Journal, Kept, Misuse, UNDO, VERDICT, check_call_name, joined, visit_of, within,
+};
 pub use graph::Graph;
 pub use id::{ClaimId, NodeId, RunId, TaskIx};
 pub use problem::{Problem, Problems};

@@ -166,12 +166,17 @@ impl<'a> IntoIterator for &'a Problems {
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, problem) in self.0.iter().enumerate() {
-            let line = if at == 0 { "" } else { "\n" };
-            write!(f, "{line}{problem}")?;
-        }
-        Ok(())
+        one_per_line(f, &self.0)
     }
+}
+
+/// Prints problems, one per line.
+pub(crate) fn one_per_line(f: &mut fmt::Formatter<'_>, problems: &[impl fmt::Display]) -> fmt::Result {
+    for (at, problem) in problems.iter().enumerate() {
+        let line = if at == 0 { "" } else { "\n" };
+        write!(f, "{line}{problem}")?;
+    }
+    Ok(())
 }
 
 impl Error for Problems {}

@@ -206,7 +206,7 @@ impl Retry {
     }
 
     /// The wait after this attempt, with its jitter, never above the cap.
-    fn wait(&self, attempt: u32, dice: f64) -> Duration {
+    pub(crate) fn wait(&self, attempt: u32, dice: f64) -> Duration {
         let plain = self.backoff.wait(attempt);
         let jitter = if self.jitter.is_finite() { self.jitter.clamp(0.0, 1.0) } else { 0.0 };
         let dice = if dice.is_finite() { dice.clamp(0.0, 1.0) } else { 0.5 };

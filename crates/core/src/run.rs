@@ -87,6 +87,8 @@ pub struct Run {
     /// than by its own result.
     unclosed: Option<LaneId>,
     ended: bool,
+    /// In how many deaths in a row each undo was executing, by the name of its record.
+    undo_deaths: BTreeMap<String, u32>,
     /// How often earlier generations undid a lane, and which was the last that did.
     undone: BTreeMap<LaneId, (u32, u32)>,
     failed: Vec<String>,

@@ -87,7 +87,7 @@ impl fmt::Display for Time {
 }
 
 /// The year, month and day that lie so many days after the first of 1970.
-fn date(days: i64) -> (i64, i64, i64) {
+pub(crate) fn date(days: i64) -> (i64, i64, i64) {
     // Years begin in March here, so that the leap day is the last of its year. Eras of 400 years are all alike.
     let since = days + 719_468;
     let (era, day) = (since.div_euclid(146_097), since.rem_euclid(146_097));

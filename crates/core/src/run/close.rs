@@ -21,6 +21,8 @@ impl Run {
     pub(super) fn close(&mut self, verdict: Verdict) {
         if self.closing.is_none() {
             self.closing = Some(Box::new(verdict));
+            // Nothing more begins that would have to be alone.
+            self.isolating.clear();
             self.stop_everything();
         }
     }

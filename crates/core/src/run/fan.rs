@@ -1,8 +1,8 @@
 //! The instances of a `for_each`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::{Lane, LaneId, Lanes, Run};
+use super::{Lane, LaneId, Lanes, Phase, Run};
 use crate::{Changes, Failure, StepKind, TaskIx, Time};
 
 /// The instances of a `for_each`.
@@ -15,6 +15,9 @@ pub(super) struct Fan {
     /// that the order in which they raced leaves no trace.
     pub(super) changes: BTreeMap<u32, Changes>,
     pub(super) failures: BTreeMap<u32, Failure>,
+    /// Instances that an earlier generation completed, of elements that are there no more: what they did is still to be
+    /// undone if the run does not complete.
+    pub(super) surplus: BTreeSet<u32>,
     pub(super) left: usize,
     pub(super) failed: u32,
     pub(super) cut: u32,
@@ -90,6 +93,12 @@ impl Run {
             self.definition().task(task).for_each.and_then(|f| f.limit).unwrap_or(self.fan_limit).max(1);
         let entry = &mut self.tasks[task.get()];
         let Lanes::Many(fan) = &mut entry.lanes else { return };
+        let beyond = (items..).zip(fan.lanes.iter().skip(items as usize));
+        fan.surplus = beyond
+            .filter(|(_, lane)| lane.phase == Phase::Done(StepKind::Completed))
+            .map(|(item, _)| item)
+            .collect();
+        fan.changes.split_off(&items);
         fan.lanes.resize(items as usize, Lane::NEW);
         fan.queued = (0..items).filter(|item| !fan.lanes[*item as usize].is_done()).collect();
         fan.left = fan.queued.len();

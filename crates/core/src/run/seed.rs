@@ -196,6 +196,7 @@ impl Run {
             closing: None,
             unclosed: None,
             ended: false,
+            undo_deaths: BTreeMap::new(),
             undone: BTreeMap::new(),
             failed: Vec::new(),
             first_failure: None,
@@ -209,8 +210,15 @@ impl Run {
         }
         run.link();
         let deaths = run.deaths(&seed.steps);
+        if run.closing.is_some() {
+            // The verdict stands, and undos are all that still executes: one that kills its process has failed.
+            run.undo_deaths = deaths.into_iter().map(|(step, deaths)| (step.to_owned(), deaths)).collect();
+            return Ok(run);
+        }
         let last_life = deaths.iter().filter(|(_, deaths)| **deaths >= seed.max_recoveries);
-        run.suspects = last_life.filter_map(|(step, _)| run.plan.lane(step)).collect();
+        // A durable function is alone with its steps.
+        let lane = |step| run.plan.lane(step).or_else(|| run.plan.caller(step));
+        run.suspects = last_life.filter_map(|(step, _)| lane(step)).collect();
         let poison = deaths.into_iter().find(|(_, deaths)| *deaths > seed.max_recoveries);
         if let Some((step, deaths)) = poison {
             let verdict = Verdict::Abandoned { step: step.to_owned(), deaths };
@@ -295,6 +303,12 @@ impl Run {
             }
         }
         undone
+    }
+
+    /// In how many deaths in a row each undo was executing that was executing at the last, by the name of its record.
+    #[must_use]
+    pub const fn undo_deaths(&self) -> &BTreeMap<String, u32> {
+        &self.undo_deaths
     }
 
     /// How often a lane was undone before it is done again.

@@ -67,14 +67,20 @@ impl Run {
         }
     }
 
-    /// Whether a task or instance has completed.
+    /// Whether a task or instance waits to be executed alone.
+    #[must_use]
+    pub fn is_isolating(&self, lane: LaneId) -> bool {
+        self.isolating.contains(&lane)
+    }
+
+    /// Whether a task or instance has completed, be it one of an element that is there no more.
     #[must_use]
     pub fn has_completed(&self, lane: LaneId) -> bool {
-        let outcome = match lane.item {
-            None => self.outcome(lane.task),
-            Some(item) => self.instance(lane.task, item as usize),
-        };
-        outcome == Some(StepKind::Completed)
+        match (&self.tasks[lane.task.get()].lanes, lane.item) {
+            (_, None) => self.outcome(lane.task) == Some(StepKind::Completed),
+            (Lanes::Many(fan), Some(item)) if fan.surplus.contains(&item) => true,
+            (_, Some(item)) => self.instance(lane.task, item as usize) == Some(StepKind::Completed),
+        }
     }
 
     /// The last error of an instance of a `for_each`.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use windlass_core::{
-    CallKind, Command, Detail, Divergence, Draft, Ended, Event, Failure, LaneId, Output, Plan, Rest, Retry,
-    Run, Seed, Step, StepKind, TaskDraft, TaskState, Time, Verdict,
+    CallKind, Command, Detail, Divergence, Draft, Ended, Event, Failure, LaneId, OnFailure, Order, Output,
+    Plan, Rest, Retry, Run, Seed, Step, StepKind, TaskDraft, TaskState, Time, VERDICT, Verdict,
 };
 
 use crate::world::{Setup, World};
@@ -346,4 +346,62 @@ fn what_a_task_waits_for_kills_nobody() {
     let steps = vec![recorded(1, "a/sleep", StepKind::Started, detail)];
     let (run, commands) = taken_up([once("a")], (1, 1), steps);
     assert_eq!(starts(&run, &commands), ["a"]);
+}
+
+/// A run with these records that is taken up after its process died.
+fn recovered(workflow: Draft, max_recoveries: u32, steps: Vec<(u32, Step)>) -> Run {
+    let seed = Seed {
+        plan: Plan::new(workflow.check().expect("it is sound").into()).into(),
+        generation: 1,
+        recoveries: 1,
+        max_recoveries,
+        opened_at: Time(0),
+        timeout: None,
+        fan_limit: 1,
+        spread: Default::default(),
+        published: Vec::new(),
+        context: Default::default(),
+        steps,
+    };
+    Run::new(seed).expect("the records fit")
+}
+
+#[test]
+fn a_recorded_verdict_stands_whatever_has_failed_and_whatever_kills_its_process() {
+    let mut workflow = draft([once("a"), once("b")]);
+    workflow.on_failure = OnFailure::FailFast;
+    let cancelled = Verdict::Cancelled { reason: "enough".to_owned() };
+    let verdict = Detail { verdict: Some(Box::new(cancelled.clone())), ..Detail::default() };
+    let failed = Detail { failure: Some(Box::new(Failure::new("no"))), ..Detail::default() };
+    let steps = vec![
+        recorded(1, "a", StepKind::Completed, Detail::default()),
+        recorded(1, "b", StepKind::Failed, failed),
+        recorded(1, VERDICT, StepKind::Skipped, verdict),
+        recorded(1, "a//undo", StepKind::Started, Detail::default()),
+    ];
+    let run = recovered(workflow, 0, steps);
+    assert_eq!(run.closing(), Some(&cancelled));
+    assert_eq!(run.undo_deaths().get("a//undo"), Some(&1));
+}
+
+#[test]
+fn a_function_that_is_closed_while_it_waits_to_be_alone_ends() {
+    let function = TaskDraft { flow: true, ..once("function") };
+    let steps = vec![recorded(1, "/charge", StepKind::Started, Detail::default())];
+    let mut run = recovered(draft([function]), 1, steps);
+    let lane = LaneId::of(run.plan().flow().expect("it is a function"));
+    run.apply(Event::Begin, Time(1));
+    assert_eq!(run.take_commands(), [Command::Isolate(lane)]);
+    assert!(run.is_isolating(lane));
+    run.apply(Event::Order(Order::Cancel { reason: "enough".to_owned() }), Time(2));
+    let commands = run.take_commands();
+    assert!(matches!(&commands[..], [Command::Start(attempt)] if attempt.closing), "{commands:?}");
+    // What it waited for comes too late.
+    assert!(!run.is_isolating(lane));
+    run.apply(Event::Isolated(lane), Time(3));
+    let ended = Ended::Cut;
+    run.apply(Event::Ended { lane, started_at: Time(2), ended, dice: 0.0 }, Time(4));
+    let commands = run.take_commands();
+    let is_end = |command: &Command| matches!(command, Command::End(Verdict::Cancelled { .. }));
+    assert!(commands.iter().any(is_end), "{commands:?}");
 }
