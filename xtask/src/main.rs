@@ -14,6 +14,7 @@ mod features;
 mod licences;
 mod pages;
 mod sizes;
+mod sweep;
 mod test;
 mod tools;
 mod workspace;
@@ -30,6 +31,8 @@ The project's chores.
                               sqlx example and the other end of the rusqlite range
   cargo xtask check [--fast]  formatting, lints, documentation, feature combinations, what may depend on
                               what, licences, the rusqlite range; no tests but those of the range
+  cargo xtask sweep           a function of a hundred calls, killed at every boundary of a record, on both
+                              stores; some minutes, and no part of test
   cargo xtask bench [ARGS]    the workloads beside the raw limit of the store, in a release build
                               (cargo xtask bench --help says what can be asked; with --peers it builds
                               the other crates of bench/peers too)
@@ -46,6 +49,10 @@ fn main() -> ExitCode {
     let done = match command {
         "test" => pace(rest).and_then(|pace| test::run(&workspace, pace)),
         "check" => pace(rest).and_then(|pace| check::run(&workspace, pace)),
+        "sweep" => match rest {
+            [] => sweep::run(&workspace),
+            [other, ..] => Err(format!("`{other}` is not understood: a sweep takes no options")),
+        },
         "bench" => bench::run(&workspace, rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

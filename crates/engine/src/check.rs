@@ -8,7 +8,7 @@ use std::{
 };
 
 use tracing::{Dispatch, instrument::WithSubscriber};
-use windlass_core::{ClaimId, Failure, NodeId, RunId, RunState};
+use windlass_core::{ClaimId, Failure, NodeId, RunId, RunState, Verdict};
 use windlass_store::{DefinitionId, Query, RunImage};
 
 use crate::{
@@ -95,8 +95,9 @@ impl Client {
     /// here, took them up: before a deployment, from a program that runs nothing.
     ///
     /// Nothing is executed and nothing written: a durable function is replayed up to the first call that is not recorded,
-    /// and no step, wait or child begins. The function's own code between its calls does run, as in any replay. Runs may
-    /// go on elsewhere meanwhile; the answer is about what was recorded when each was read.
+    /// and no step, wait or child begins. The function's own code between its calls does run, as in any replay. A graph is
+    /// compared with its records; what its tasks wait for is not looked at. Runs may go on elsewhere meanwhile; the answer
+    /// is about what was recorded when each was read.
     pub fn check(&self, workflow: impl Into<AnyWorkflow>) -> Check {
         let resources = self.node().map(|node| Resources::clone(&node.resources)).unwrap_or_default();
         Check { client: self.clone(), workflows: vec![workflow.into()], resources, runs: Vec::new() }
@@ -209,16 +210,20 @@ impl Program {
     async fn look_at(&self, image: &RunImage) -> Result<CheckedRun, Error> {
         let known = self.serving(image).await?;
         let state = image.standing.state();
+        let forecast = match state.is_terminal() {
+            true => Forecast::Ended,
+            false => self.forecast(image, &known).await,
+        };
         Ok(CheckedRun {
             id: image.run.id,
             key: image.run.key.clone(),
             workflow: Arc::clone(&image.run.workflow),
             version: Arc::clone(&known.plan.definition.version),
-            state,
-            forecast: match state.is_terminal() {
-                true => Forecast::Ended,
-                false => self.forecast(image, &known).await,
+            state: match (state, &forecast) {
+                (RunState::Running | RunState::Suspended, Forecast::Undoes) => RunState::Undoing,
+                _ => state,
             },
+            forecast,
         })
     }
 
@@ -240,13 +245,13 @@ impl Program {
             Ok(prepared) => prepared,
             Err(reason) => return Forecast::Blocked { reason },
         };
-        let is_closing = run.is_closing();
+        let closing = run.closing();
         let cell = RunCell::aside(Arc::clone(&self.node), subject);
         match run.replay(&cell).await {
             Err(reason) => Forecast::Blocked { reason },
             Ok(Some(Replayed::Diverged(divergence))) => Forecast::Blocked { reason: divergence.to_string() },
             Ok(Some(Replayed::Strays(why))) => Forecast::Unclear { reason: why.message },
-            Ok(Some(_)) if is_closing => Forecast::Undoes,
+            Ok(_) if let Some(verdict) = closing => Forecast::of(&verdict),
             Ok(Some(Replayed::Waits(calls))) => {
                 Forecast::GoesOn { next: calls.iter().map(ToString::to_string).collect() }
             }
@@ -258,6 +263,18 @@ impl Program {
 }
 
 impl Forecast {
+    /// That of a run whose verdict stands.
+    fn of(verdict: &Verdict) -> Self {
+        match verdict {
+            // It only sees to what it has left behind.
+            Verdict::Completed => Self::Completes,
+            Verdict::Failed { .. } | Verdict::TimedOut { .. } | Verdict::Cancelled { .. } => Self::Undoes,
+            Verdict::Abandoned { step, deaths } => Self::Fails(Failure::permanent(format!(
+                "the run is abandoned: its process died {deaths} times in a row with `{step}` started"
+            ))),
+        }
+    }
+
     /// Whether the code fits what is recorded.
     #[must_use]
     pub const fn is_compatible(&self) -> bool {

@@ -40,6 +40,9 @@ const NO_VERSION: DefinitionId = DefinitionId(-1);
 /// How soon to look again for what somebody else was just moving: whoever that was may be dead.
 const AGAIN: Duration = Duration::from_millis(200);
 
+/// How long to wait for more room when a little has come free.
+const GATHER: Duration = Duration::from_millis(25);
+
 /// Why a claimer stops claiming for now.
 enum Drained {
     /// There is nothing more to take.
@@ -60,7 +63,9 @@ impl Claimer {
         let node = Arc::clone(&self.node);
         loop {
             let (woken, hinted) = (node.claim.notified(), node.look.notified());
-            let next = match self.drain().await {
+            let drained = self.drain().await;
+            let mut waits_for_room = matches!(drained, Ok(Drained::Full));
+            let mut next = match drained {
                 Ok(Drained::Empty) => self.poll.min(node.hub.clock.instant(node.next_due())),
                 Ok(Drained::Passed) => self.poll.min(Instant::now() + AGAIN),
                 // Whatever is due has to wait for room, and whoever gives it back calls.
@@ -70,12 +75,21 @@ impl Claimer {
                     Instant::now() + AGAIN
                 }
             };
-            tokio::select! {
-                () = woken => self.is_quiet = false,
-                () = hinted => {}
-                () = sleep_until(next) => {}
-                () = node.stopping.cancelled() => return,
-                () = node.hub.closed.cancelled() => return,
+            tokio::pin!(woken, hinted);
+            loop {
+                tokio::select! {
+                    () = &mut woken => self.is_quiet = false,
+                    () = &mut hinted => {}
+                    () = sleep_until(next) => {}
+                    () = node.spare.notified(), if waits_for_room => {
+                        waits_for_room = false;
+                        next = next.min(Instant::now() + GATHER);
+                        continue;
+                    }
+                    () = node.stopping.cancelled() => return,
+                    () = node.hub.closed.cancelled() => return,
+                }
+                break;
             }
         }
     }

@@ -10,6 +10,7 @@ use crate::{
     Cancelled, Codec, Compressed, Error, Run, Runs, Start, Workflow,
     backroom::Backroom,
     boxed::boxed,
+    codec::Guarded,
     hub::{Hub, PAYLOAD_LIMIT},
     identity::Identity,
     node::Node,
@@ -60,6 +61,7 @@ impl Client {
     pub async fn over(store: Arc<dyn Store>, codec: Arc<dyn Codec>) -> Result<Self, Error> {
         let backroom = Backroom::thread()?;
         let poll = Duration::from_secs(5);
+        let codec = Arc::new(Guarded(codec));
         let hub = Hub::new(store, codec, PAYLOAD_LIMIT, poll, Identity::client(), backroom);
         let client = Self::new(hub, None);
         client.hub().backroom.spawn(Watcher::new(Arc::clone(client.hub()), None).run());
@@ -183,6 +185,17 @@ pub(crate) async fn cancel_run(
     run: RunId,
     reason: &str,
 ) -> Result<Cancelled, Error> {
+    let by_order = async || {
+        let order = Order::Cancel { reason: reason.to_owned() };
+        give_order(hub, node, run, &order).await.map(|state| match state {
+            None => Cancelled::Requested,
+            Some(state) => Cancelled::AlreadyEnded(state),
+        })
+    };
+    // One that is held here was begun: there is nothing to ask first.
+    if node.is_some_and(|node| node.holds(run)) {
+        return by_order().await;
+    }
     let verdict = windlass_core::Verdict::Cancelled { reason: reason.to_owned() };
     let end = end_of(hub, &verdict)?;
     let only_new = Act::EndIdle { only: Idle::NeverClaimed, end: end.clone() };
@@ -193,13 +206,7 @@ pub(crate) async fn cancel_run(
             nudge(node).await;
             Ok(Cancelled::Requested)
         }
-        Err(Refusal::Begun | Refusal::Held) => {
-            let order = Order::Cancel { reason: reason.to_owned() };
-            give_order(hub, node, run, &order).await.map(|state| match state {
-                None => Cancelled::Requested,
-                Some(state) => Cancelled::AlreadyEnded(state),
-            })
-        }
+        Err(Refusal::Begun | Refusal::Held) => by_order().await,
         Err(Refusal::Ended(state)) => Ok(Cancelled::AlreadyEnded(state)),
         Err(refusal) => Err(Error::refused(run, refusal)),
     }

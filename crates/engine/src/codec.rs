@@ -1,8 +1,11 @@
 //! Payloads as stores keep them.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
+use windlass_core::Failure;
+
+use crate::attempt::guard;
 
 /// Turns payloads into the bytes that a store keeps, and back.
 ///
@@ -43,6 +46,23 @@ impl fmt::Display for CodecError {
 }
 
 impl std::error::Error for CodecError {}
+
+/// A codec of the application's, whose panic is an error like any other: it is asked in the middle of the engine's own work.
+pub(crate) struct Guarded(pub(crate) Arc<dyn Codec>);
+
+impl Codec for Guarded {
+    fn encode(&self, json: Bytes) -> Result<Bytes, CodecError> {
+        guard(|| self.0.encode(json)).unwrap_or_else(panicked)
+    }
+
+    fn decode(&self, kept: Bytes) -> Result<Bytes, CodecError> {
+        guard(|| self.0.decode(kept)).unwrap_or_else(panicked)
+    }
+}
+
+fn panicked<T>(panic: Failure) -> Result<T, CodecError> {
+    Err(CodecError::new(format_args!("the codec panicked: {}", panic.message)))
+}
 
 /// The default codec: plain JSON when small, LZ4 when larger.
 ///

@@ -19,6 +19,7 @@ use crate::{
     backroom::Backroom,
     boxed::boxed,
     claimer::Claimer,
+    codec::Guarded,
     heart::Heart,
     hub::{Hub, PAYLOAD_LIMIT},
     identity::Identity,
@@ -394,7 +395,7 @@ impl EngineBuilder {
 
     /// How payloads are written. Default: JSON, compressed above one kibibyte.
     pub fn codec(mut self, codec: impl Codec) -> Self {
-        self.codec = Arc::new(codec);
+        self.codec = Arc::new(Guarded(Arc::new(codec)));
         self
     }
 

@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, hash_map::Entry},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering, fence},
     },
 };
 
@@ -110,6 +110,8 @@ pub(crate) struct Node {
     lease_end: AtomicI64,
     /// Woken when there is something to claim.
     pub(crate) claim: Notify,
+    /// Woken when there is some room again, while the claimer waits for it.
+    pub(crate) spare: Notify,
     /// Woken when there may be something to claim.
     pub(crate) look: Notify,
     /// Woken when this process has put something into the inbox of a run that it holds.
@@ -165,6 +167,7 @@ impl Node {
             boot: Instant::now(),
             lease_end: AtomicI64::new(0),
             claim: Notify::new(),
+            spare: Notify::new(),
             look: Notify::new(),
             mail: Notify::new(),
             released: Notify::new(),
@@ -213,10 +216,19 @@ impl Node {
     }
 
     /// A claimer that found no room is called when there is a quarter of it, so that a backlog is taken in portions
-    /// rather than one by one.
+    /// rather than one by one. Of less it is only told: there may never be more while long runs take the rest.
     fn call_claimer(&self) {
-        let roomy = self.room() >= (self.options.max_runs / 4).max(1);
-        if roomy && self.crowded.load(Ordering::Acquire) && self.crowded.swap(false, Ordering::AcqRel) {
+        // Either the claimer sees the room that was given back before, or its flag is seen here.
+        fence(Ordering::SeqCst);
+        if !self.crowded.load(Ordering::Acquire) {
+            return;
+        }
+        let room = self.room();
+        if room < (self.options.max_runs / 4).max(1) {
+            if room > 0 {
+                self.spare.notify_one();
+            }
+        } else if self.crowded.swap(false, Ordering::AcqRel) {
             self.claim.notify_one();
         }
     }
@@ -230,10 +242,14 @@ impl Node {
         match self.room() {
             0 => {
                 self.crowded.store(true, Ordering::Release);
+                fence(Ordering::SeqCst);
                 // Room that was given back just before the flag was set called nobody.
                 self.room()
             }
-            room => room,
+            room => {
+                self.crowded.store(false, Ordering::Release);
+                room
+            }
         }
     }
 
@@ -355,7 +371,15 @@ impl Node {
 
     /// Hands on what has come for the runs of this node, if it has any.
     pub(crate) async fn look_into_inboxes(&self) {
-        let Some(id) = self.id().filter(|_| self.reserved.load(Ordering::Acquire) > 0) else { return };
+        let Some(id) = self.id() else { return };
+        if self.reserved.load(Ordering::Acquire) == 0 {
+            // A run may be about to be held, with what was there before: whoever holds the next run looks again.
+            self.missed.store(true, Ordering::Release);
+            fence(Ordering::SeqCst);
+            if self.reserved.load(Ordering::Acquire) == 0 {
+                return;
+            }
+        }
         let since = self.point();
         match self.hub.store.inbox(id).await {
             Ok(rows) => self.deliver(rows, since),

@@ -73,7 +73,7 @@ pub(crate) struct RunLoop {
     /// Whether a person ends the run at once.
     is_terminated: bool,
     /// How the run ends as soon as things are in order, if they are being put in order.
-    ending: Option<Ending>,
+    ending: Option<Box<Ending>>,
     /// Inbox rows whose effect is recorded with the next unit.
     consumed: Vec<i64>,
     /// The pause that holds the run; its row stays until the run is resumed.
@@ -248,10 +248,12 @@ impl RunLoop {
                 self.apply(Event::Deferred { lane, until });
             }
             Mail::Undeferred(lane, _) => self.apply(Event::Undeferred(lane)),
-            Mail::Isolated(lane, isolation) => {
+            // One that came too late is given back at once: others wait for it.
+            Mail::Isolated(lane, isolation) if self.run.is_isolating(lane) => {
                 self.isolated.insert(lane, isolation);
                 self.apply(Event::Isolated(lane));
             }
+            Mail::Isolated(..) => {}
             Mail::Inbox(row) => self.hear(cell, *row),
             Mail::Withdrawn { lanes, out, why } => self.withdrawn(lanes, &out, why),
             Mail::Tick => {
@@ -260,7 +262,7 @@ impl RunLoop {
             }
             Mail::GoOn => {}
             Mail::Halt => self.halt(),
-            Mail::GiveUp if self.ending.is_some() => self.surrender(cell),
+            Mail::GiveUp if let Some(ending) = &mut self.ending => ending.hand_over(cell),
             Mail::GiveUp => {
                 self.halt();
                 for live in self.attempts.values() {
@@ -432,7 +434,7 @@ impl RunLoop {
             Order::Cancel { .. } => {}
             Order::Terminate { reason } => {
                 self.is_terminated = true;
-                if self.ending.take().map(Ending::abort).is_some() {
+                if self.ending.take().map(|ending| ending.abort()).is_some() {
                     return self.end(cell, Vec::new(), Verdict::Cancelled { reason: reason.clone() });
                 }
             }

@@ -64,7 +64,7 @@ struct Seen(AtomicU32);
 async fn facts(application: &Application, schema: &str) -> String {
     let facts = "\
         SELECT concat_ws(E'\\n', \
-            (SELECT concat_ws(' ', workflow, queue, priority, node, claim, generation, definition, opened_at - created_at, \
+            (SELECT concat_ws(' ', workflow, queue, priority, tenure, generation, definition, opened_at - created_at, \
                  recoveries, timeout, convert_from(input, 'UTF8'), convert_from(context, 'UTF8'), key, tags, forked_from, \
                  trace) FROM {s}.run), \
             (SELECT concat_ws(' ', a.queue, a.workflow, a.priority) FROM {s}.ready AS a JOIN {s}.run ON id = run), \
@@ -119,7 +119,7 @@ async fn a_start_leaves_the_same_whether_it_comes_from_rust_from_sql_or_in_a_tra
         assert_eq!(facts(&application, &sql).await, expected);
         assert_eq!(facts(&application, &both).await, expected);
         assert!(
-            expected.contains(if full { "order q 2 1 60000000" } else { "order default 5 1 0" }),
+            expected.contains(if full { "order q 2 1 1 60000000" } else { "order default 5 1 1 0" }),
             "{expected}"
         );
     }

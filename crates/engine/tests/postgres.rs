@@ -292,7 +292,6 @@ async fn a_run_that_a_node_holds_without_having_been_told_goes_on() -> Result<()
     let (s, id) = (schema(&url), run.id());
     let take = format!(
         "BEGIN; DELETE FROM {s}.waiting; \
-         UPDATE {s}.run SET node = (SELECT id FROM {s}.node), claim = 77, definition = (SELECT id FROM {s}.definition); \
          INSERT INTO {s}.holding (node, claims, runs) SELECT id, ARRAY[77], ARRAY['{id}'::uuid] FROM {s}.node; COMMIT"
     );
     application().await.batch_execute(&take).await.unwrap();

@@ -32,14 +32,6 @@ BEGIN
     RETURN {s}.clock();
 END $$;
 
--- Raises unless a node holds all the runs that it says it holds, so that a batch that is under way fails whole.
-CREATE FUNCTION {s}.all_held(held boolean) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    IF NOT held THEN
-        RAISE EXCEPTION 'one of the runs is not held' USING ERRCODE = 'WL004';
-    END IF;
-END $$;
-
 CREATE TABLE {s}.definition (
     id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     workflow text   COLLATE "C" NOT NULL,
@@ -49,16 +41,19 @@ CREATE TABLE {s}.definition (
 );
 
 -- A run: how it was started, and what it carries from one place to the next. It stands in exactly one place: ended
--- when it has a row in `ended` for its generation, else waiting when it has one in `waiting`, else held by `node`,
--- else in `ready`. No index names a column that changes.
+-- when it has a row in `ended` for its generation, else waiting when it has one in `waiting`, else ready when it has one
+-- in `ready`, else held. No index names a column that changes.
+--
+-- `tenure` counts how often it was given up by whoever held it, so that each number is held once: a claim deletes from
+-- `ready` and notes the number in `holding`, and changes nothing here. What a run carries is written when it is given up.
 CREATE TABLE {s}.run (
     id          uuid     PRIMARY KEY,
     workflow    text     COLLATE "C" NOT NULL,
     queue       text     COLLATE "C" NOT NULL,
     priority    smallint NOT NULL,
-    node        uuid,
-    claim       bigint,
     generation  integer  NOT NULL,
+    tenure      integer  NOT NULL DEFAULT 1,
+    -- The version that has it. Of one that was claimed once and not given up since, `holding` or `ended` says it.
     definition  bigint,
     opened_at   bigint   NOT NULL,
     recoveries  integer  NOT NULL,
@@ -98,22 +93,34 @@ CREATE INDEX waiting_due ON {s}.waiting (until) WHERE until IS NOT NULL;
 -- Of blocked runs alone: an index in which `run` comes last would be taken for one that finds runs.
 CREATE INDEX waiting_blocked ON {s}.waiting (workflow) WHERE state = 4;
 
--- Where to look for the runs of a node: those that it got in one transaction. Which of them it still holds is what
--- `run` says; a row is deleted when none is left.
+-- Who holds runs: those that a node got in one transaction, each with its claim, its tenure and its version, as `listed`
+-- reads them. It holds those of them whose tenure is still the run's; a row is deleted when none is left.
 CREATE TABLE {s}.holding (
-    no     bigint   GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    node   uuid     NOT NULL,
-    claims bigint[] NOT NULL,
-    runs   uuid[]   NOT NULL
+    no          bigint    GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    node        uuid      NOT NULL,
+    claims      bigint[]  NOT NULL,
+    runs        uuid[]    NOT NULL,
+    tenures     integer[],
+    definitions bigint[]
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
 CREATE INDEX holding_node ON {s}.holding (node);
 
--- Ids are not worth compressing.
-ALTER TABLE {s}.holding ALTER COLUMN claims SET STORAGE EXTERNAL, ALTER COLUMN runs SET STORAGE EXTERNAL;
+-- One by one. A list of one claim or version stands for all; without tenures it is the first, and without versions each
+-- run says its own.
+CREATE VIEW {s}.listed AS
+SELECT h.no, h.node, h.claims, h.runs, u.run, coalesce(u.claim, h.claims[1]) AS claim, coalesce(u.tenure, 1) AS tenure,
+       coalesce(u.definition, h.definitions[1]) AS definition
+FROM {s}.holding AS h
+CROSS JOIN LATERAL unnest(h.runs, h.claims, h.tenures, h.definitions) AS u (run, claim, tenure, definition);
 
--- The ends of runs, one for each generation. `claim` wrote it; NULL when nobody held the run. A last step that only
--- completed is kept in the row of the end; without an output of its own it has the run's.
+-- Ids are not worth compressing.
+ALTER TABLE {s}.holding ALTER COLUMN claims SET STORAGE EXTERNAL, ALTER COLUMN runs SET STORAGE EXTERNAL,
+    ALTER COLUMN tenures SET STORAGE EXTERNAL, ALTER COLUMN definitions SET STORAGE EXTERNAL;
+
+-- The ends of runs, one for each generation. `claim` wrote it; NULL when nobody held the run. `definition` is the version
+-- that had it, if the run does not say. A last step that only completed is kept in the row of the end; without an output
+-- of its own it has the run's.
 CREATE TABLE {s}.ended (
     workflow        text     COLLATE "C" NOT NULL,
     run             uuid     NOT NULL,
@@ -121,6 +128,7 @@ CREATE TABLE {s}.ended (
     state           smallint NOT NULL,
     at              bigint   NOT NULL,
     claim           bigint,
+    definition      bigint,
     output          bytea,
     failure         bytea,
     step_name       text     COLLATE "C",
@@ -134,6 +142,15 @@ CREATE TABLE {s}.ended (
 
 -- Completed runs are found by workflow; the others are few and asked for by name.
 CREATE INDEX ended_otherwise ON {s}.ended (state, run) WHERE state <> 6;
+
+-- The runs that nodes hold, by the rows of `holding`. The planner has no choice but to look each of them up.
+CREATE VIEW {s}.held AS
+SELECT l.no, l.node, l.claims, l.claim, l.run, r.tenure, r.workflow, r.queue, r.priority, r.generation,
+       coalesce(r.definition, l.definition) AS definition
+FROM {s}.listed AS l
+CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = l.run AND tenure = l.tenure OFFSET 0) AS r
+WHERE NOT EXISTS (SELECT FROM {s}.ended AS e
+    WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0);
 
 -- `started_in` tells the starts of one attempt apart; it is -1 for all other kinds. `seq` is the order of recording: no
 -- connection keeps numbers for itself, or steps that came by two of them would be read in another order.

@@ -28,9 +28,10 @@ use crate::{
     column,
     error::Fault,
     held::Facts,
-    session::{Params, Session},
+    session::{Opening, Params, Session},
     spread,
     statement::Statement,
+    tenure::Tenure,
 };
 
 /// What the holder of a run may do.
@@ -90,9 +91,10 @@ pub(crate) struct Begun {
 /// What is to be written together.
 #[derive(Default)]
 pub(crate) struct Batch<'a> {
-    /// The runs that the node says it holds, with its claims.
+    /// The runs that the node says it holds, with its claims and their tenures.
     runs: Vec<Uuid>,
     claims: Vec<i64>,
+    tenures: Vec<i32>,
     steps: Steps<'a>,
     ends: Ends<'a>,
     known_ends: KnownEnds<'a>,
@@ -111,7 +113,7 @@ pub(crate) struct Batch<'a> {
 #[derive(Default)]
 struct Steps<'a> {
     run: Vec<Uuid>,
-    claim: Vec<i64>,
+    tenure: Vec<i32>,
     generation: Vec<i32>,
     name: Vec<&'a str>,
     attempt: Vec<i32>,
@@ -128,6 +130,8 @@ struct Steps<'a> {
 struct Ends<'a> {
     run: Vec<Uuid>,
     claim: Vec<i64>,
+    tenure: Vec<i32>,
+    definition: Vec<Option<i64>>,
     state: Vec<i16>,
     output: Vec<Option<&'a [u8]>>,
     failure: Vec<Option<&'a [u8]>>,
@@ -141,6 +145,7 @@ struct KnownEnds<'a> {
     generation: Vec<i32>,
     state: Vec<i16>,
     claim: Vec<i64>,
+    definition: Vec<Option<i64>>,
     output: Vec<Option<&'a [u8]>>,
     failure: Vec<Option<&'a [u8]>>,
     step_name: Vec<Option<&'a str>>,
@@ -149,6 +154,8 @@ struct KnownEnds<'a> {
     step_started_at: Vec<Option<i64>>,
     step_ended_at: Vec<Option<i64>>,
     step_output: Vec<Option<&'a [u8]>>,
+    /// Those that may have published or saved something.
+    left: Vec<Uuid>,
 }
 
 #[derive(Default)]
@@ -189,9 +196,9 @@ struct Keys<'a> {
 }
 
 impl<'a> Steps<'a> {
-    fn add(&mut self, run: RunId, claim: ClaimId, step: &'a StepRow) {
+    fn add(&mut self, run: RunId, tenure: i32, step: &'a StepRow) {
         self.run.push(column::run(run));
-        self.claim.push(column::claim(claim));
+        self.tenure.push(tenure);
         self.generation.push(column::count(step.generation));
         self.name.push(&step.name);
         self.attempt.push(column::count(step.attempt));
@@ -206,7 +213,7 @@ impl<'a> Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// All but the claim.
+    /// All but the tenure.
     fn columns(&self) -> [&(dyn ToSql + Sync); 11] {
         [
             &self.run,
@@ -231,25 +238,26 @@ impl<'a> Batch<'a> {
     }
 
     /// Adds a run that the node says it holds. Answers are given in this order.
-    pub(crate) fn hold(&mut self, run: RunId, claim: ClaimId) {
+    pub(crate) fn hold(&mut self, run: RunId, claim: ClaimId, tenure: Tenure) {
         self.runs.push(column::run(run));
         self.claims.push(column::claim(claim));
+        self.tenures.push(tenure.no);
     }
 
-    pub(crate) fn record(&mut self, run: RunId, claim: ClaimId, steps: &'a [StepRow]) {
+    pub(crate) fn record(&mut self, run: RunId, tenure: Tenure, steps: &'a [StepRow]) {
         for step in steps {
-            self.steps.add(run, claim, step);
+            self.steps.add(run, tenure.no, step);
         }
     }
 
     /// Has a held run take these inbox rows in.
-    pub(crate) fn consume(&mut self, run: RunId, claim: ClaimId, rows: &[i64]) {
-        self.consumed.add(run, claim, rows);
+    pub(crate) fn consume(&mut self, run: RunId, tenure: Tenure, rows: &[i64]) {
+        self.consumed.add(run, tenure, rows);
     }
 
     /// Gives a held run up until the wait is over; without one, anyone may claim it at once.
-    pub(crate) fn give_up(&mut self, run: RunId, claim: ClaimId, wait: Option<&'a Wait>) {
-        self.leaves.add(run, claim, wait);
+    pub(crate) fn give_up(&mut self, run: RunId, tenure: Tenure, wait: Option<&'a Wait>) {
+        self.leaves.add(run, tenure, wait);
     }
 
     /// Adds the only message to a run.
@@ -263,13 +271,15 @@ impl<'a> Batch<'a> {
     }
 
     /// Has the parent of a held run hear that it ends.
-    pub(crate) fn tell(&mut self, run: RunId, claim: ClaimId, parent: RunId) {
-        self.children.add(run, claim, parent);
+    pub(crate) fn tell(&mut self, run: RunId, tenure: Tenure, parent: RunId) {
+        self.children.add(run, tenure, parent);
     }
 
-    pub(crate) fn end(&mut self, run: RunId, claim: ClaimId, end: &'a NewEnd) {
+    pub(crate) fn end(&mut self, run: RunId, claim: ClaimId, tenure: Tenure, end: &'a NewEnd) {
         self.ends.run.push(column::run(run));
         self.ends.claim.push(column::claim(claim));
+        self.ends.tenure.push(tenure.no);
+        self.ends.definition.push(tenure.definition);
         self.ends.state.push(end.state as i16);
         self.ends.output.push(end.output.as_deref());
         self.ends.failure.push(end.failure.as_deref());
@@ -285,13 +295,14 @@ impl<'a> Batch<'a> {
         facts: &'a Facts,
     ) {
         let last = steps.last().filter(|step| can_fold(step, facts, end));
-        self.record(run, claim, &steps[..steps.len() - usize::from(last.is_some())]);
+        self.record(run, facts.tenure, &steps[..steps.len() - usize::from(last.is_some())]);
         let ends = &mut self.known_ends;
         ends.workflow.push(&facts.workflow);
         ends.run.push(column::run(run));
         ends.generation.push(column::count(facts.generation));
         ends.state.push(end.state as i16);
         ends.claim.push(column::claim(claim));
+        ends.definition.push(facts.tenure.definition);
         ends.output.push(end.output.as_deref());
         ends.failure.push(end.failure.as_deref());
         ends.step_name.push(last.map(|step| &*step.name));
@@ -299,6 +310,9 @@ impl<'a> Batch<'a> {
         ends.step_epoch.push(last.map(|step| column::count(step.epoch)));
         ends.step_started_at.push(last.map(|step| step.started_at.0));
         ends.step_ended_at.push(last.map(|step| step.ended_at.0));
+        if !facts.is_bare {
+            ends.left.push(column::run(run));
+        }
         let own = last.filter(|step| step.output != end.output);
         ends.step_output.push(own.and_then(|step| step.output.as_deref()));
     }
@@ -349,14 +363,34 @@ impl<'a> Batch<'a> {
             starts.tagged.push(id);
         }
         for step in &new.steps {
-            self.given.add(run, ClaimId(0), step);
+            self.given.add(run, Tenure::FIRST.no, step);
         }
     }
 
     /// Writes it all, in a transaction that has begun.
-    ///
-    /// Everything is sent before the first answer is there, in this order; so all of it is prepared before.
     pub(crate) async fn write(&self, session: &Session, node: Option<NodeId>) -> Result<Outcome, Fault> {
+        Ok(self.send_all(session, node, None).await?.1)
+    }
+
+    /// Writes it all, in a transaction of its own. Answers the time of that. When anything fails, the server rolls back
+    /// what it is then told to commit.
+    pub(crate) async fn write_whole(
+        &self,
+        session: &Session,
+        node: Option<NodeId>,
+    ) -> Result<(Time, Outcome), Fault> {
+        let opening = session.opening(node).await?;
+        self.send_all(session, node, Some(opening)).await
+    }
+
+    /// Everything is sent before the first answer is there, in this order; so all of it is prepared before. With an
+    /// opening, the commit is sent along.
+    async fn send_all(
+        &self,
+        session: &Session,
+        node: Option<NodeId>,
+        opening: Option<Opening<'_>>,
+    ) -> Result<(Time, Outcome), Fault> {
         let node = node.map(column::node);
         let (steps, ends, starts, keys) = (&self.steps, &self.ends, &self.starts, &self.keys);
         let moved = self.leaves.run.iter().chain(&self.messages.run).chain(&self.outcomes.run);
@@ -365,25 +399,31 @@ impl<'a> Batch<'a> {
         let locked = Letter::of(session, LOCK, moved.is_empty(), &locks).await?;
         let out = self.outcomes.keys();
         let locked_out = Letter::of(session, spread::LOCK, self.outcomes.run.is_empty(), &out).await?;
-        let facts: [&(dyn ToSql + Sync); 3] = [&self.runs, &self.claims, &node];
+        let facts: [&(dyn ToSql + Sync); 3] = [&self.runs, &self.claims, &self.tenures];
         let facts = Letter::of(session, FACTS, self.runs.is_empty(), &facts).await?;
         let [run, rest @ ..] = steps.columns();
-        let mut asked: Vec<&(dyn ToSql + Sync)> = vec![run, &steps.claim];
+        let mut asked: Vec<&(dyn ToSql + Sync)> = vec![run, &steps.tenure];
         asked.extend(rest);
-        asked.push(&node);
         let steps = Letter::of(session, STEPS, steps.run.is_empty(), &asked).await?;
-        let rows = self.consumed.columns(&node);
+        let rows = self.consumed.columns();
         let consumed = Letter::of(session, CONSUME, self.consumed.is_empty(), &rows).await?;
-        let rows = self.leaves.columns(&node);
+        let rows = self.leaves.columns();
         let given_up = Letter::of(session, GIVE_UP, self.leaves.run.is_empty(), &rows).await?;
         let rows = self.messages.columns();
         let sent = Letter::of(session, SEND, self.messages.run.is_empty(), &rows).await?;
         let rows = self.outcomes.columns(&node);
         let delivered = Letter::of(session, DELIVER, self.outcomes.run.is_empty(), &rows).await?;
-        let rows = self.children.columns(&node);
+        let rows = self.children.columns();
         let told = Letter::of(session, TELL, self.children.parent.is_empty(), &rows).await?;
-        let asked: [&(dyn ToSql + Sync); 6] =
-            [&ends.run, &ends.claim, &ends.state, &ends.output, &ends.failure, &node];
+        let asked: [&(dyn ToSql + Sync); 7] = [
+            &ends.run,
+            &ends.claim,
+            &ends.tenure,
+            &ends.definition,
+            &ends.state,
+            &ends.output,
+            &ends.failure,
+        ];
         let ended = Letter::of(session, ENDS, ends.run.is_empty(), &asked).await?;
         let gone: [&(dyn ToSql + Sync); 2] = [&ends.run, &ends.claim];
         let inbox = Letter::of(session, CLEAR_INBOX, ends.run.is_empty(), &gone).await?;
@@ -402,6 +442,7 @@ impl<'a> Batch<'a> {
         let forgotten = Letter::of(session, FORGET, self.empty.is_empty(), &forgotten).await?;
 
         let (
+            now,
             locked,
             locked_out,
             facts,
@@ -420,7 +461,15 @@ impl<'a> Batch<'a> {
             tags,
             given,
             forgotten,
+            closed,
         ) = tokio::join!(
+            async {
+                match &opening {
+                    Some(opening) => opening.send().await,
+                    // Whoever has begun the transaction knows its time.
+                    None => Ok(Time(0)),
+                }
+            },
             locked.rows(),
             locked_out.rows(),
             facts.rows(),
@@ -439,8 +488,10 @@ impl<'a> Batch<'a> {
             tags.rows(),
             given.rows(),
             forgotten.rows(),
+            async { if opening.is_some() { session.commit().await } else { Ok(()) } },
         );
         // The first that failed is to blame for the others.
+        let now = now?;
         locked?;
         locked_out?;
         let standings = facts?.iter().map(standing).collect::<Result<_, _>>().map(Some)?;
@@ -457,7 +508,8 @@ impl<'a> Batch<'a> {
         for written in [tags, given, forgotten] {
             written?;
         }
-        Ok(Outcome { standings, begun, keys, sent, delivered })
+        closed?;
+        Ok((now, Outcome { standings, begun, keys, sent, delivered }))
     }
 }
 

@@ -17,6 +17,7 @@ use crate::{
     frontier::{Bounds, Frontier},
     image,
     session::Session,
+    tenure::Tenure,
 };
 
 /// How many due runs one claim makes ready at most.
@@ -25,9 +26,11 @@ const DUE_AT_ONCE: i64 = 10_000;
 /// What a claim did.
 pub(crate) struct Taken {
     pub(crate) claimed: Claimed,
-    /// The row of `holding` that each of the runs came with.
-    pub(crate) rows: Vec<i64>,
+    pub(crate) holds: Vec<Hold>,
 }
+
+/// The row of `holding` that a run came with, and its tenure.
+type Hold = (i64, Tenure);
 
 /// Looks for what a claim would find.
 pub(crate) async fn look(session: &Session, request: &Claim) -> Result<Looked, Fault> {
@@ -41,43 +44,37 @@ pub(crate) async fn look(session: &Session, request: &Claim) -> Result<Looked, F
 }
 
 /// Makes due runs ready, and takes what a node has room for.
+///
+/// Two round trips: one that takes, and one that reads what came with that and looks for more, when it is taken for good.
+/// Whatever comes to a run before it is read is in the answer, and whatever comes after it finds the node that holds it.
 pub(crate) async fn claim(
     session: &Session,
     frontier: &Mutex<Frontier>,
     request: &Claim,
 ) -> Result<Taken, Fault> {
-    let taken = attempt(session, frontier, request).await;
-    if taken.is_err() {
-        session.roll_back().await;
-    }
-    taken
-}
-
-/// Three round trips: one that takes, one that reads what came with it, because the statement that takes sees only what
-/// was there when it began, and one that looks for more.
-async fn attempt(session: &Session, frontier: &Mutex<Frontier>, request: &Claim) -> Result<Taken, Fault> {
     let from = frontier.lock().begin();
-    let Opened { now, is_full, next_due, mut taken } = open(session, &from, request).await?;
+    let Opened { now, is_full, next_due, mut taken } = take(session, &from, request).await?;
     // The most urgent first, then the oldest.
     taken.sort_by_cached_key(|row| (row.get::<_, i16>(3), row.get::<_, Uuid>(0)));
-    let (runs, rows) = if taken.is_empty() && request.room > 0 {
-        repeat(session, request).await?
-    } else {
-        let rows = taken.iter().map(|row| row.try_get(image::CAME_WITH)).collect::<Result<_, _>>()?;
-        (image::claimed(session, request, &taken).await?, rows)
+    let ahead = frontier.lock().end(&taken)?;
+    session.statement(MORE).await?;
+    let read = async {
+        // Also without room: what was taken before is held.
+        if taken.is_empty() {
+            return session.transact(Some(request.node), async |_| repeat(session, request).await).await;
+        }
+        let holds = image::holds(request, &taken)?;
+        Ok((image::claimed(session, request, &taken).await?, holds))
     };
-    let ahead = frontier.lock().end(&runs);
+    let (more, read) = tokio::join!(is_more(session, &ahead, request), read);
+    let (mut more, (runs, holds)) = (more?, read?);
     let is_bounded = !(from.is_empty() && ahead.is_empty());
-    let is_short = is_bounded && runs.len() < request.room;
-    let (mut more, committed) = tokio::join!(is_more(session, &ahead, request), session.commit());
-    if is_short || (is_bounded && matches!(more, Ok(false))) {
+    if is_bounded && (runs.len() < request.room || !more) {
         // There may be some behind.
         frontier.lock().forget();
-        more = more.map(|_| true);
+        more = true;
     }
-    let more = more? || is_full;
-    committed?;
-    Ok(Taken { claimed: Claimed { now, runs, next_due, more }, rows })
+    Ok(Taken { claimed: Claimed { now, runs, next_due, more: more || is_full }, holds })
 }
 
 /// What the first round trip brought.
@@ -89,7 +86,7 @@ struct Opened {
     taken: Vec<Row>,
 }
 
-async fn open(session: &Session, from: &Bounds, request: &Claim) -> Result<Opened, Fault> {
+async fn take(session: &Session, from: &Bounds, request: &Claim) -> Result<Opened, Fault> {
     let (node, claim) = (column::node(request.node), column::claim(request.claim));
     let (workflows, versions) = columns(&request.workflows);
     let (queues, rooms): (Vec<&str>, Vec<i64>) =
@@ -106,16 +103,18 @@ async fn open(session: &Session, from: &Bounds, request: &Claim) -> Result<Opene
         &node, &claim, &queues, &rooms, &workflows, &versions, &room, &bytes, queue, workflow, priority, run,
     ];
     let opening = session.opening(Some(request.node)).await?;
-    for sql in [ALONE, DUE, FREE_OWN, TAKE, NEXT_DUE, MORE] {
+    for sql in [ALONE, DUE, FREE_OWN, TAKE, NEXT_DUE] {
         session.statement(sql).await?;
     }
-    let (now, alone, due, own, taken, next_due) = tokio::join!(
+    // They travel together. When one of them fails, the server rolls back what it is then told to commit.
+    let (now, alone, due, own, taken, next_due, committed) = tokio::join!(
         opening.send(),
         session.execute(ALONE, &lock),
         session.execute(DUE, &limit),
         async { if request.free_own { session.execute(FREE_OWN, &own).await } else { Ok(0) } },
         session.query(TAKE, &take),
         session.query(NEXT_DUE, &[]),
+        session.commit(),
     );
     let now = now?;
     alone?;
@@ -123,23 +122,19 @@ async fn open(session: &Session, from: &Bounds, request: &Claim) -> Result<Opene
     own?;
     let taken = taken?;
     let next_due = next_due?.first().map(|row| column::time(row, 0)).transpose()?;
+    committed?;
     Ok(Opened { now, is_full, next_due, taken })
 }
 
 /// What was taken under the same claim before, and is still held.
-async fn repeat(session: &Session, request: &Claim) -> Result<(Vec<RunImage>, Vec<i64>), Fault> {
+async fn repeat(session: &Session, request: &Claim) -> Result<(Vec<RunImage>, Vec<Hold>), Fault> {
     let (node, claim) = (column::node(request.node), column::claim(request.claim));
-    let mut held: Vec<(Uuid, i64)> = Vec::new();
+    let (mut runs, mut holds): (Vec<Uuid>, Vec<Hold>) = Default::default();
     for row in session.query(MINE, &[&node, &claim]).await? {
-        let (run, no) = (row.try_get(0)?, row.try_get(1)?);
-        // One that was given up and claimed again under the same id is listed twice; the newest row is right.
-        match held.last_mut() {
-            Some(last) if last.0 == run => last.1 = no,
-            _ => held.push((run, no)),
-        }
+        runs.push(row.try_get(0)?);
+        holds.push((row.try_get(1)?, Tenure { no: row.try_get(2)?, definition: row.try_get(3)? }));
     }
-    let (runs, rows): (Vec<Uuid>, Vec<i64>) = held.into_iter().unzip();
-    Ok((image::load(session, &runs).await?, rows))
+    Ok((image::load(session, &runs).await?, holds))
 }
 
 async fn is_more(session: &Session, ahead: &Bounds, request: &Claim) -> Result<bool, Fault> {

@@ -16,6 +16,7 @@ use crate::{
     parents::Parents,
     session::Session,
     single::{Changes, Single, Stop},
+    tenure::{Tenure, Tenures},
 };
 
 /// The answers to a batch.
@@ -32,17 +33,6 @@ enum Seen {
     Closed,
     /// Its units are written one by one.
     Single,
-}
-
-/// The claim of whoever records, ends or gives up a run.
-const fn holder(act: &Act) -> Option<ClaimId> {
-    match act {
-        Act::Record { claim, .. }
-        | Act::End { claim, .. }
-        | Act::Park { claim, .. }
-        | Act::Release { claim } => Some(*claim),
-        _ => None,
-    }
 }
 
 /// Whether an act may move its run to another place, which is then locked first.
@@ -67,13 +57,14 @@ impl Plan {
         for unit @ Unit { run, act } in units {
             let seen = runs.get(run).copied();
             let moves = moves(act) || parents.told_by(unit).is_some();
-            let next = match (act, holder(act), seen) {
+            let next = match (act, act.holder(), seen) {
                 _ if careful || act.check().is_err() || (any_wants && moves) => Seen::Single,
                 // These look before they write: what is there already may have forgotten what it began with.
                 (Act::Record { forget: true, .. }, ..) => Seen::Single,
                 (Act::Start(new), ..) if new.key.is_some() && !new.steps.is_empty() => Seen::Single,
                 (Act::Start(_) | Act::Send(_), _, None) => Seen::Closed,
                 (Act::Deliver { .. }, _, None | Some(Seen::Delivered)) => Seen::Delivered,
+                (Act::Save { .. } | Act::Publish { .. } | Act::Withdraw { .. }, ..) => Seen::Single,
                 (Act::Record { .. }, Some(claim), None) => Seen::Recorded(claim),
                 (Act::Record { .. }, Some(claim), Some(Seen::Recorded(before))) if before == claim => {
                     Seen::Recorded(claim)
@@ -173,7 +164,8 @@ pub(crate) async fn commit(
                 && let Some((claim, row)) = rows.get(run)
             {
                 let parent = new.parent.as_ref().map(|parent| parent.run);
-                let facts = Facts { workflow: Arc::clone(&new.workflow), generation: 1, parent };
+                let (workflow, tenure) = (Arc::clone(&new.workflow), Tenure::FIRST);
+                let facts = Facts { workflow, generation: 1, parent, tenure, is_bare: true };
                 held.add((*run, *claim), *row, node, facts);
             }
         }
@@ -186,18 +178,19 @@ pub(crate) async fn commit(
 
 /// What is known of the run of each unit.
 fn known(held: &Held, node: Option<NodeId>, units: &[Unit]) -> Vec<Option<Facts>> {
-    let known = units.iter().map(|Unit { run, act }| match act {
-        Act::Record { claim, .. } | Act::End { claim, .. } => held.known((*run, *claim), node),
-        _ => None,
-    });
-    known.collect()
+    units.iter().map(|Unit { run, act }| held.known((*run, act.holder()?), node)).collect()
 }
 
-/// The rows of `holding` that may go. Whatever gives a run up makes doubtful who holds it, until there is an answer.
+/// The rows of `holding` that may go. Whatever gives a run up makes doubtful who holds it, until there is an answer; and
+/// whatever leaves something behind is noted before it is sent.
 fn part_with(held: &mut Held, units: &[Unit]) -> Vec<i64> {
     for Unit { run, act } in units {
-        if let Act::End { claim, .. } | Act::Park { claim, .. } | Act::Release { claim } = act {
-            held.doubt((*run, *claim));
+        match act {
+            Act::End { claim, .. } | Act::Park { claim, .. } | Act::Release { claim } => {
+                held.doubt((*run, *claim));
+            }
+            Act::Save { claim, .. } | Act::Publish { claim, .. } => held.leaves_something((*run, *claim)),
+            _ => {}
         }
     }
     held.take_empty()
@@ -225,11 +218,11 @@ enum Care<'k> {
 }
 
 /// Whether there is nothing to look up: no run is given up or takes anything in, and everything is known of those that
-/// end.
+/// are held.
 fn is_plain(units: &[Unit], known: &[Option<Facts>]) -> bool {
     units.iter().zip(known).all(|(unit, known)| match &unit.act {
         Act::End { .. } => known.is_some(),
-        Act::Record { consumed, .. } => consumed.is_empty(),
+        Act::Record { consumed, .. } => known.is_some() && consumed.is_empty(),
         act => !moves(act),
     })
 }
@@ -239,27 +232,42 @@ async fn attempt(session: &Session, batch: &Given<'_>, care: Care<'_>) -> Result
     let node = *node;
     let careful = matches!(care, Care::Full);
     let plan = Plan::of(units, parents, careful);
-    let known = match care {
-        Care::Little(known) if !plan.any_single && is_plain(units, known) => known,
-        _ => &[],
-    };
+    let known = if let Care::Little(known) = care { known } else { &[] };
     let mut together = Together { batch: Batch::forgetting(empty), ..Together::default() };
-    for (at, unit) in units.iter().enumerate().filter(|(at, _)| !plan.is_single[*at]) {
-        together.add(unit, node, known.get(at).and_then(Option::as_ref), parents.told_by(unit));
-    }
     let mut answers = vec![None; units.len()];
-    if !known.is_empty() {
+    if !known.is_empty() && !plan.any_single && is_plain(units, known) {
+        for (unit, known) in units.iter().zip(known) {
+            together.add_known(unit, node, known.as_ref(), parents.told_by(unit));
+        }
         let (now, outcome) = together.batch.write_alone(session, node).await?;
         return Ok(together.answer(units, answers, outcome, now, Changes::default()));
     }
+    let mut tenures = Tenures::default();
+    for (unit, facts) in units.iter().zip(known) {
+        if let (Some(claim), Some(facts)) = (unit.act.holder(), facts) {
+            tenures.add(unit.run, claim, facts.tenure);
+        }
+    }
+    if !plan.any_single && tenures.are_of_all(node, units) {
+        // Nothing is looked at in between.
+        for unit in units.iter() {
+            together.add(unit, node, &tenures, parents.told_by(unit));
+        }
+        let (now, outcome) = together.batch.write_whole(session, node).await?;
+        return Ok(together.answer(units, answers, outcome, now, Changes::default()));
+    }
     let work = async |now: Time| {
-        let mut single = Single { session, node, now, changes: Changes::default() };
+        tenures.learn(session, node, units).await?;
+        let mut single = Single { session, node, now, tenures, changes: Changes::default() };
         if plan.any_single {
             // All at once, also what is written together: two batches must not wait for each other.
             let locked =
                 units.iter().zip(&plan.is_single).filter(|(unit, single)| **single || moves(&unit.act));
             single.lock(locked.map(|(unit, _)| unit), parents).await?;
             one_by_one(&mut single, batch, &plan, &mut answers, careful).await?;
+        }
+        for (unit, _) in units.iter().zip(&plan.is_single).filter(|(_, is_single)| !**is_single) {
+            together.add(unit, node, &single.tenures, parents.told_by(unit));
         }
         let outcome = together.batch.write(session, node).await?;
         Ok(together.answer(units, answers, outcome, now, single.changes))
@@ -289,6 +297,7 @@ async fn one_by_one(
         if careful && matches!(&written, Err(Stop::Fault(fault)) if fault.is_taken()) {
             // Its first sending was still under way; now that is seen.
             single.session.client().batch_execute("ROLLBACK TO SAVEPOINT unit").await?;
+            single.tenures.learn(single.session, single.node, units).await?;
             written = single.write(*run, act).await;
         }
         *answer = Some(match written {
@@ -377,7 +386,7 @@ impl<'a> Together<'a> {
                     Ok(Written::Done { at: now })
                 }
                 (act, Some(Standing::Said(at))) => {
-                    changes.gone.extend(holder(act).map(|claim| (*run, claim)));
+                    changes.gone.extend(act.holder().map(|claim| (*run, claim)));
                     Ok(Written::Done { at })
                 }
                 _ if refused.insert(*run) => Err(Refusal::NotYours),
@@ -388,51 +397,64 @@ impl<'a> Together<'a> {
         (answers, changes)
     }
 
-    fn add(&mut self, unit: &'a Unit, node: Option<NodeId>, known: Option<&'a Facts>, parent: Option<RunId>) {
-        let run = unit.run;
-        if let (Act::End { claim, .. }, Some(parent)) = (&unit.act, parent) {
-            self.batch.tell(run, *claim, parent);
-        }
+    /// Adds what needs no second look.
+    fn add_known(
+        &mut self,
+        unit: &'a Unit,
+        node: Option<NodeId>,
+        known: Option<&'a Facts>,
+        parent: Option<RunId>,
+    ) {
         match (&unit.act, known) {
-            (Act::Start(new), _) => self.start(run, new, node),
-            (Act::Record { claim, steps, .. }, Some(_)) => self.batch.record(run, *claim, steps),
+            (Act::Record { steps, .. }, Some(facts)) => self.batch.record(unit.run, facts.tenure, steps),
             (Act::End { claim, steps, end }, Some(facts)) => {
-                self.batch.end_known(run, *claim, steps, end, facts);
+                if let Some(parent) = parent {
+                    self.batch.tell(unit.run, facts.tenure, parent);
+                }
+                self.batch.end_known(unit.run, *claim, steps, end, facts);
             }
-            (Act::Record { claim, steps, consumed, .. }, None) => {
-                self.hold(run, *claim);
-                self.batch.record(run, *claim, steps);
-                self.batch.consume(run, *claim, consumed);
+            _ => self.add(unit, node, &Tenures::default(), parent),
+        }
+    }
+
+    fn add(&mut self, unit: &'a Unit, node: Option<NodeId>, tenures: &Tenures, parent: Option<RunId>) {
+        let run = unit.run;
+        let tenure = unit.act.holder().map(|claim| self.hold(run, claim, tenures));
+        match (&unit.act, tenure) {
+            (Act::Start(new), _) => self.start(run, new, node),
+            (Act::Record { steps, consumed, .. }, Some(tenure)) => {
+                self.batch.record(run, tenure, steps);
+                self.batch.consume(run, tenure, consumed);
             }
-            (Act::Park { claim, steps, consumed, wait }, _) => {
-                self.hold(run, *claim);
-                self.batch.record(run, *claim, steps);
-                self.batch.consume(run, *claim, consumed);
-                self.batch.give_up(run, *claim, Some(wait));
+            (Act::Park { steps, consumed, wait, .. }, Some(tenure)) => {
+                self.batch.record(run, tenure, steps);
+                self.batch.consume(run, tenure, consumed);
+                self.batch.give_up(run, tenure, Some(wait));
             }
-            (Act::Release { claim }, _) => {
-                self.hold(run, *claim);
-                self.batch.give_up(run, *claim, None);
-            }
+            (Act::Release { .. }, Some(tenure)) => self.batch.give_up(run, tenure, None),
             (Act::Deliver { claim, task, outcome }, _) => self.batch.deliver(run, *claim, task, outcome),
             (Act::Send(message), _) => {
                 self.sent.push(run);
                 self.batch.send(run, message);
             }
-            (Act::End { claim, steps, end }, None) => {
-                self.hold(run, *claim);
-                self.batch.record(run, *claim, steps);
-                self.batch.end(run, *claim, end);
+            (Act::End { claim, steps, end }, Some(tenure)) => {
+                if let Some(parent) = parent {
+                    self.batch.tell(run, tenure, parent);
+                }
+                self.batch.record(run, tenure, steps);
+                self.batch.end(run, *claim, tenure, end);
             }
             _ => unreachable!("all else is written one by one"),
         }
     }
 
-    fn hold(&mut self, run: RunId, claim: ClaimId) {
+    fn hold(&mut self, run: RunId, claim: ClaimId, tenures: &Tenures) -> Tenure {
+        let tenure = tenures.of(run, claim);
         if self.is_held.insert(run) {
             self.held.push(run);
-            self.batch.hold(run, claim);
+            self.batch.hold(run, claim, tenure);
         }
+        tenure
     }
 
     fn start(&mut self, run: RunId, new: &'a NewRun, node: Option<NodeId>) {

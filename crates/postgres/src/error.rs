@@ -11,9 +11,6 @@ use windlass_store::StoreError;
 /// What [`fence`](../migrations/0001_tables.sql) raises.
 const FENCED: &str = "WL001";
 
-/// What `all_held` raises.
-const NOT_HELD: &str = "WL004";
-
 /// Why a database cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum OpenError {
@@ -157,7 +154,7 @@ impl Fault {
     pub(crate) fn is_of_data(&self) -> bool {
         let Self::Sql(error) = self else { return false };
         let Some(code) = error.code().map(|state| state.code()) else { return false };
-        code == NOT_HELD || matches!(&code[..2], "22" | "23" | "54")
+        matches!(&code[..2], "22" | "23" | "54")
     }
 
     /// Whether somebody else wrote the same first, and has committed.

@@ -19,20 +19,35 @@ use crate::{
 const KEY: &str =
     "SELECT run FROM {s}.key WHERE workflow = $1 AND key = $2 AND (until IS NULL OR until > {s}.clock())";
 
+/// Who holds a run is looked for in lists, and only for those that are answered.
 const COLUMNS: &str = "\
+    SELECT p.id, p.workflow, p.queue, p.priority, p.key, p.tags, p.created_at, \
+           p.generation, coalesce(p.definition, h.definition), p.opened_at, p.recoveries, h.node, h.claim, \
+           p.end_state, p.at, p.output, p.failure, \
+           p.wait_state, p.until, p.topics, p.reason, p.blocked_by \
+    FROM (\
     SELECT r.id, r.workflow, r.queue, r.priority, r.key, r.tags, r.created_at, \
-           r.generation, r.definition, r.opened_at, r.recoveries, r.node, r.claim, \
-           e.state, e.at, e.output, e.failure, \
-           w.state, w.until, w.topics, w.reason, w.blocked_by \
+           r.generation, r.tenure, coalesce(r.definition, e.definition) AS definition, r.opened_at, r.recoveries, \
+           e.state AS end_state, e.at, e.output, e.failure, \
+           w.state AS wait_state, w.until, w.topics, w.reason, w.blocked_by \
     FROM {s}.run AS r \
     LEFT JOIN LATERAL (\
         SELECT * FROM {s}.ended WHERE workflow = r.workflow AND run = r.id AND generation = r.generation OFFSET 0) AS e ON true \
     LEFT JOIN LATERAL (SELECT * FROM {s}.waiting WHERE run = r.id OFFSET 0) AS w ON true \
     WHERE true";
+/// The end of the same.
+const HOLDERS: &str = "\
+    ) AS p LEFT JOIN LATERAL (\
+        SELECT l.node, l.claim, l.definition FROM {s}.listed AS l \
+        WHERE p.end_state IS NULL AND p.wait_state IS NULL AND p.id = ANY(l.runs) \
+          AND l.run = p.id AND l.tenure = p.tenure OFFSET 0) AS h ON true \
+    ORDER BY p.id DESC";
 /// The state that people see, as [`windlass_store::Standing::state`] has it.
 const STATE: &str = "\
     CASE WHEN e.run IS NOT NULL THEN e.state WHEN w.run IS NOT NULL THEN w.state \
-         WHEN r.node IS NOT NULL THEN 1 WHEN r.definition IS NOT NULL THEN 2 ELSE 0 END";
+         WHEN NOT EXISTS (SELECT FROM {s}.ready AS a \
+             WHERE a.queue = r.queue AND a.workflow = r.workflow AND a.priority = r.priority AND a.run = r.id OFFSET 0) THEN 1 \
+         WHEN r.definition IS NOT NULL THEN 2 ELSE 0 END";
 /// Every run that has not ended, and some that have.
 const OPEN: &str = "\
     r.id IN (SELECT run FROM {s}.ready UNION ALL SELECT run FROM {s}.waiting UNION ALL \
@@ -101,6 +116,7 @@ pub(crate) async fn find(session: &Session, schema: &str, query: &Query) -> Resu
     text.params.push((&limit, Type::INT8));
     let Text { mut sql, params, .. } = text;
     sql.push_str(&format!(" ORDER BY r.id DESC LIMIT ${}", params.len()));
+    sql.push_str(&qualified(HOLDERS, schema));
     let rows = session.client().query_typed(&sql, &params).await?;
     let more = rows.len() > query.limit;
     let runs = rows.iter().take(query.limit).map(summary).collect::<Result<_, _>>()?;

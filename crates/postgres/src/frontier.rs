@@ -6,11 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
-use windlass_store::RunImage;
 
-use crate::column;
+use crate::error::Fault;
 
 /// A claim that takes fewer of a line is not worth remembering: what it left behind is passed quickly.
 const MANY: usize = 100;
@@ -46,21 +45,23 @@ impl Frontier {
         self.bounds()
     }
 
-    /// Notes what a claim took, and answers where there may be more.
-    pub(crate) fn end(&mut self, runs: &[RunImage]) -> Bounds {
+    /// Notes what a claim took, rows that begin with a run, its workflow, its queue and its priority. Answers where there
+    /// may be more.
+    pub(crate) fn end(&mut self, runs: &[Row]) -> Result<Bounds, Fault> {
         if runs.len() >= MANY {
-            let mut taken: HashMap<_, (usize, (i16, Uuid))> = HashMap::new();
-            for RunImage { run, .. } in runs {
-                let line = (Arc::clone(&run.queue), Arc::clone(&run.workflow));
-                let place = (i16::from(run.priority), column::run(run.id));
-                let (count, last) = taken.entry(line).or_insert((0, place));
+            let mut taken: HashMap<(&str, &str), (usize, _)> = HashMap::new();
+            for row in runs {
+                let (id, workflow, queue): (Uuid, _, _) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+                let priority: i16 = row.try_get(3)?;
+                let (count, last) = taken.entry((queue, workflow)).or_insert((0, (priority, id)));
                 *count += 1;
-                *last = place.max(*last);
+                *last = (priority, id).max(*last);
             }
             let many = taken.into_iter().filter(|(_, (count, _))| *count >= MANY);
-            self.lines.extend(many.map(|(line, (_, last))| (line, last)));
+            self.lines
+                .extend(many.map(|((queue, workflow), (_, last))| ((queue.into(), workflow.into()), last)));
         }
-        self.bounds()
+        Ok(self.bounds())
     }
 
     /// Has the next claim look from the very front.

@@ -8,6 +8,8 @@ use std::{
 use parking_lot::Mutex;
 use windlass_core::{ClaimId, NodeId, RunId};
 
+use crate::tenure::Tenure;
+
 /// A run as it is held. The same run may be held again before it is known here that it was given up: answers overtake
 /// each other.
 type Holding = (RunId, ClaimId);
@@ -19,6 +21,10 @@ pub(crate) struct Facts {
     pub(crate) generation: u32,
     /// Who hears of its end.
     pub(crate) parent: Option<RunId>,
+    pub(crate) tenure: Tenure,
+    /// Whether it has published and saved nothing. Nobody does that for it but its holder, and who executes what that has
+    /// published.
+    pub(crate) is_bare: bool,
 }
 
 #[derive(Debug)]
@@ -107,6 +113,13 @@ impl Held {
     pub(crate) fn doubt(&mut self, run: Holding) {
         if let Some(entry) = self.runs.get_mut(&run) {
             entry.facts = None;
+        }
+    }
+
+    /// Notes that a run is about to publish or save something.
+    pub(crate) fn leaves_something(&mut self, run: Holding) {
+        if let Some(facts) = self.runs.get_mut(&run).and_then(|entry| entry.facts.as_mut()) {
+            facts.is_bare = false;
         }
     }
 

@@ -6,15 +6,16 @@ use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 use windlass_core::{RunId, StepKind};
 use windlass_store::{
-    Claim, DefinitionId, End, InboxRow, Parent, Place, RunImage, RunRow, SavedRow, Standing, StepRow, Wait,
+    Claim, DefinitionId, End, InboxRow, Parent, Place, RunImage, RunRow, SavedRow, Standing, StepRow,
+    StoreError, Wait,
 };
 
-use crate::{column, error::Fault, session::Session, spread};
+use crate::{column, error::Fault, session::Session, spread, tenure::Tenure};
 
 const RUNS: &str = "\
     SELECT r.id, r.workflow, r.queue, r.priority, r.created_at, r.timeout, r.input, r.context, r.key, r.tags, \
            r.forked_from, r.trace, r.parent, r.parent_topic, \
-           r.generation, r.definition, r.opened_at, r.recoveries, r.node, r.claim, \
+           r.generation, coalesce(r.definition, e.definition, h.definition), r.opened_at, r.recoveries, h.node, h.claim, \
            e.state, e.at, e.output, e.failure, \
            w.state, w.until, w.topics, w.reason, w.blocked_by, \
            e.step_name, e.step_attempt, e.step_epoch, e.step_started_at, e.step_ended_at, e.step_output \
@@ -23,6 +24,10 @@ const RUNS: &str = "\
     LEFT JOIN LATERAL (\
         SELECT * FROM {s}.ended WHERE workflow = r.workflow AND run = r.id AND generation = r.generation OFFSET 0) AS e ON true \
     LEFT JOIN LATERAL (SELECT * FROM {s}.waiting WHERE run = r.id OFFSET 0) AS w ON true \
+    LEFT JOIN LATERAL (\
+        SELECT l.node, l.claim, l.definition FROM {s}.listed AS l \
+        WHERE e.run IS NULL AND w.run IS NULL AND u.run = ANY(l.runs) \
+          AND l.run = u.run AND l.tenure = r.tenure OFFSET 0) AS h ON true \
     ORDER BY u.no";
 const STEPS: &str = "\
     SELECT s.run, s.generation, s.name, s.attempt, s.epoch, s.kind, s.started_at, s.ended_at, s.output, s.detail \
@@ -53,9 +58,12 @@ const ENDS: &str = "\
 
 /// Where the columns of a run's standing begin: generation, definition, opening, recoveries, holder, end and wait.
 const STANDING: usize = 14;
-/// In the answer to a claim: whether a run is new, and the row of `holding` that it came with.
+const DEFINITION: usize = STANDING + 1;
+/// In the answer to a claim: whether a run is new.
 const IS_NEW: usize = 18;
-pub(crate) const CAME_WITH: usize = 19;
+/// Then the row of `holding` that it came with, and its tenure.
+const CAME_WITH: usize = 19;
+const TENURE: usize = 20;
 /// Where the columns of the step begin that is kept with an end.
 const FOLDED: usize = 29;
 
@@ -65,16 +73,17 @@ pub(crate) async fn load(session: &Session, runs: &[Uuid]) -> Result<Vec<RunImag
         return Ok(Vec::new());
     }
     let asked: [&(dyn ToSql + Sync); 1] = [&runs];
-    // They travel together.
-    for sql in [RUNS, STEPS, INBOX, SAVED, spread::OF_RUNS] {
+    // They travel together, in the order in which a published attempt goes: whoever executes it may deliver its outcome
+    // between two of them, and it is then seen twice rather than not at all.
+    for sql in [RUNS, spread::OF_RUNS, SAVED, STEPS, INBOX] {
         session.statement(sql).await?;
     }
-    let (found, steps, inbox, saved, published) = tokio::join!(
+    let (found, published, saved, steps, inbox) = tokio::join!(
         session.query(RUNS, &asked),
+        session.query(spread::OF_RUNS, &asked),
+        session.query(SAVED, &asked),
         session.query(STEPS, &asked),
         session.query(INBOX, &asked),
-        session.query(SAVED, &asked),
-        session.query(spread::OF_RUNS, &asked),
     );
     let found = found?;
     let mut images = found.iter().map(image).collect::<Result<Vec<_>, _>>()?;
@@ -83,6 +92,26 @@ pub(crate) async fn load(session: &Session, runs: &[Uuid]) -> Result<Vec<RunImag
         image.steps.extend(folded(row, image)?);
     }
     Ok(images)
+}
+
+/// How each of the runs is held that were just claimed: the row of `holding` that it came with, and its tenure. A run that
+/// does not say what version has it is of the one that claimed it.
+pub(crate) fn holds(request: &Claim, taken: &[Row]) -> Result<Vec<(i64, Tenure)>, Fault> {
+    let hold = |row: &Row| {
+        let definition = match row.try_get::<_, Option<i64>>(DEFINITION)? {
+            Some(_) => None,
+            None => Some(version(request, row.try_get(1)?)?.0),
+        };
+        Ok((row.try_get(CAME_WITH)?, Tenure { no: row.try_get(TENURE)?, definition }))
+    };
+    taken.iter().map(hold).collect()
+}
+
+/// The version of a workflow that a claim is for.
+fn version(request: &Claim, workflow: &str) -> Result<DefinitionId, Fault> {
+    let found = request.workflows.iter().find(|(name, _)| **name == *workflow);
+    let none = || StoreError::Broken(format!("a run of `{workflow}` was claimed, which was not asked for"));
+    Ok(found.ok_or_else(none)?.1)
 }
 
 /// Runs that were just claimed, in this order, with their records. A new one has none but what lies in its inbox.
@@ -95,7 +124,7 @@ pub(crate) async fn claimed(
         return Ok(Vec::new());
     }
     let (mut all, mut old): (Vec<Uuid>, Vec<Uuid>) = (Vec::new(), Vec::new());
-    let mut images = Vec::new();
+    let mut images = Vec::with_capacity(taken.len());
     for row in taken {
         let id: Uuid = row.try_get(0)?;
         all.push(id);
@@ -103,17 +132,35 @@ pub(crate) async fn claimed(
             old.push(id);
         }
         let place = Place::Owned { node: request.node, claim: request.claim };
-        images.push(unfilled(run_row(row)?, carried(row, STANDING, place)?));
+        let (run, mut standing) = (run_row(row)?, carried(row, STANDING, place)?);
+        if standing.definition.is_none() {
+            standing.definition = Some(version(request, &run.workflow)?);
+        }
+        images.push(unfilled(run, standing));
     }
-    let has_old = !old.is_empty();
+    let is_new = old.is_empty();
     let (all, old): ([&(dyn ToSql + Sync); 1], [&(dyn ToSql + Sync); 1]) = ([&all], [&old]);
-    for sql in [HELD_INBOX, STEPS, SAVED, spread::OF_RUNS] {
+    if is_new {
+        let inbox = session.query(HELD_INBOX, &all).await?;
+        fill(&mut images, &[], &inbox, &[], &[])?;
+        return Ok(images);
+    }
+    for sql in [spread::OF_RUNS, SAVED, STEPS, HELD_INBOX] {
         session.statement(sql).await?;
     }
-    let read = async |sql| if has_old { session.query(sql, &old).await } else { Ok(Vec::new()) };
-    let (inbox, steps, saved, published) =
-        tokio::join!(session.query(HELD_INBOX, &all), read(STEPS), read(SAVED), read(spread::OF_RUNS));
+    // As they are at one instant: whoever executes a published attempt may deliver its outcome meanwhile. They travel
+    // together.
+    let (begun, published, saved, steps, inbox, done) = tokio::join!(
+        session.begin_reading(),
+        session.query(spread::OF_RUNS, &old),
+        session.query(SAVED, &old),
+        session.query(STEPS, &old),
+        session.query(HELD_INBOX, &all),
+        session.commit(),
+    );
+    begun?;
     fill(&mut images, &steps?, &inbox?, &saved?, &published?)?;
+    done?;
     Ok(images)
 }
 

@@ -47,6 +47,7 @@ mod spread;
 mod statement;
 mod tenant;
 mod tenants;
+mod tenure;
 mod tls;
 mod transaction;
 mod wire;

@@ -198,8 +198,13 @@ impl Link {
     }
 
     async fn say(&self, client: &Client) -> Result<(), Deaf> {
-        // Both are ours: a name that was quoted, and an id.
-        let words = format!("NOTIFY {}, '{}'", quoted(&self.channel), self.speaker);
+        // Both are ours: a name that was quoted, and an id. What was said is in nobody's way: it waits for no disk, because
+        // a server that has forgotten it has also forgotten who listened.
+        let words = format!(
+            "BEGIN; SET LOCAL synchronous_commit = off; NOTIFY {}, '{}'; COMMIT",
+            quoted(&self.channel),
+            self.speaker
+        );
         Ok(client.batch_execute(&words).await?)
     }
 

@@ -22,13 +22,9 @@ const BEAT: &str = "\
     SELECT b.id, b.name, b.pid, b.host, b.version, b.queues, b.started_at, b.heartbeat_at, b.stale_after, b.dead, \
            b.running, held.runs, held.claims, coalesce(held.has_mail, false) \
     FROM beat AS b CROSS JOIN (\
-        SELECT array_agg(r.id) AS runs, array_agg(r.claim) AS claims, \
-               bool_or(EXISTS (SELECT FROM {s}.inbox AS i WHERE i.run = r.id OFFSET 0)) AS has_mail \
-        FROM {s}.holding AS h CROSS JOIN LATERAL unnest(h.runs) AS u (run) \
-        CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
-        WHERE h.node = $1 AND r.node = $1 AND NOT EXISTS (\
-            SELECT FROM {s}.ended AS e WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0)\
-        ) AS held \
+        SELECT array_agg(h.run) AS runs, array_agg(h.claim) AS claims, \
+               bool_or(EXISTS (SELECT FROM {s}.inbox AS i WHERE i.run = h.run OFFSET 0)) AS has_mail \
+        FROM {s}.held AS h WHERE h.node = $1) AS held \
     UNION ALL \
     SELECT id, name, pid, host, version, queues, started_at, heartbeat_at, stale_after, dead, running, NULL, NULL, false \
     FROM {s}.node WHERE id <> $1 ORDER BY 1";
@@ -43,37 +39,28 @@ const FORGET: &str = "DELETE FROM {s}.holding WHERE node = $1";
 const ALL: &str = "\
     SELECT id, name, pid, host, version, queues, started_at, heartbeat_at, stale_after, dead, running \
     FROM {s}.node ORDER BY id";
-/// Inboxes are short: what lies in them is looked at, and not the runs that are held.
 const INBOX: &str = "\
-    SELECT i.seq, i.run, i.topic, i.body, i.at \
-    FROM (SELECT DISTINCT unnest(h.runs) AS run FROM {s}.holding AS h WHERE h.node = $1) AS u \
-    CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
-    CROSS JOIN LATERAL (SELECT * FROM {s}.inbox WHERE run = u.run OFFSET 0) AS i \
-    WHERE r.node = $1 AND NOT EXISTS (\
-        SELECT FROM {s}.ended AS e WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
-    ORDER BY i.seq";
-/// Runs that some nodes have, locked in the order of ids over all of them.
+    SELECT i.seq, i.run, i.topic, i.body, i.at FROM {s}.held AS h \
+    CROSS JOIN LATERAL (SELECT * FROM {s}.inbox WHERE run = h.run OFFSET 0) AS i \
+    WHERE h.node = $1 ORDER BY i.seq";
+/// Runs that some nodes have, locked in the order of ids over all of them. Whoever gave one up meanwhile has raised its
+/// tenure.
 const RELEASE: &str = "\
     WITH mine AS MATERIALIZED (\
-        SELECT r.id \
-        FROM (SELECT DISTINCT unnest(h.runs) AS run FROM {s}.holding AS h WHERE h.node = ANY($1) ORDER BY run) AS u \
+        SELECT r.id, u.definition \
+        FROM (SELECT run, tenure, definition FROM {s}.listed WHERE node = ANY($1) ORDER BY run) AS u \
         CROSS JOIN LATERAL (\
-            SELECT r.id FROM {s}.run AS r WHERE r.id = u.run AND r.node = ANY($1) \
+            SELECT r.id FROM {s}.run AS r WHERE r.id = u.run AND r.tenure = u.tenure \
               AND NOT EXISTS (SELECT FROM {s}.ended AS e \
                   WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
             FOR UPDATE) AS r \
         LIMIT $2), \
     freed AS (\
-        UPDATE {s}.run AS r SET node = NULL, claim = NULL, recoveries = r.recoveries + $3 \
+        UPDATE {s}.run AS r SET tenure = r.tenure + 1, recoveries = r.recoveries + $3, \
+            definition = coalesce(r.definition, mine.definition) \
         FROM mine WHERE r.id = mine.id RETURNING r.queue, r.workflow, r.priority, r.id) \
     INSERT INTO {s}.ready (queue, workflow, priority, run) SELECT queue, workflow, priority, id FROM freed";
-const HELD: &str = "\
-    SELECT EXISTS (\
-        SELECT FROM {s}.holding AS h CROSS JOIN LATERAL unnest(h.runs) AS u (run) \
-        CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
-        WHERE h.node = $1 AND r.node = $1 \
-          AND NOT EXISTS (SELECT FROM {s}.ended AS e \
-              WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0))";
+const HELD: &str = "SELECT EXISTS (SELECT FROM {s}.held WHERE node = $1)";
 const DEAD: &str = "SELECT id FROM {s}.node WHERE dead ORDER BY id FOR UPDATE SKIP LOCKED";
 /// Whoever holds a lock that stands for a node: it is frozen in a transaction, or its connection is gone and the server
 /// does not know. A stranger who took the lock cannot be ended, and must not keep the others from it.

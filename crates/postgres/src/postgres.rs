@@ -57,6 +57,13 @@ pub(crate) struct Shared {
     stirred: Arc<Notify>,
 }
 
+impl Shared {
+    /// The tenure of the run that a transaction is for, if it is held beyond doubt.
+    pub(crate) fn tenure(&self, along: &Along) -> Option<i32> {
+        self.held.lock().known((along.run, along.claim), Some(along.node)).map(|facts| facts.tenure.no)
+    }
+}
+
 impl Postgres {
     /// Opens a database; makes the schema when it is not there.
     ///
@@ -343,11 +350,15 @@ impl Store for Postgres {
             let _under_way = UnderWay::begin(&shared.held);
             let taken = claim::claim(&session, &shared.frontier, &request).await?;
             let mut held = shared.held.lock();
-            for (RunImage { run, standing, .. }, row) in taken.claimed.runs.iter().zip(taken.rows) {
-                let parent = run.parent.as_ref().map(|parent| parent.run);
-                let (workflow, generation) = (Arc::clone(&run.workflow), standing.generation);
-                let facts = Facts { workflow, generation, parent };
-                held.add((run.id, request.claim), row, request.node, facts);
+            for (image, (row, tenure)) in taken.claimed.runs.iter().zip(taken.holds) {
+                let facts = Facts {
+                    workflow: Arc::clone(&image.run.workflow),
+                    generation: image.standing.generation,
+                    parent: image.run.parent.as_ref().map(|parent| parent.run),
+                    tenure,
+                    is_bare: image.saved.is_empty() && image.published.is_empty(),
+                };
+                held.add((image.run.id, request.claim), row, request.node, facts);
             }
             Ok(taken.claimed)
         })

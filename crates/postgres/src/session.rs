@@ -170,10 +170,15 @@ impl Session {
 
     /// Reads several things as they are at one instant.
     pub(crate) async fn look<T>(&self, work: impl AsyncFnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
-        self.client.batch_execute(&self.begin_reading).await?;
+        self.begin_reading().await?;
         let seen = work().await;
         self.client.batch_execute(COMMIT).await?;
         seen
+    }
+
+    /// Begins a transaction that sees everything as it is at one instant.
+    pub(crate) async fn begin_reading(&self) -> Result<(), Fault> {
+        Ok(self.client.batch_execute(&self.begin_reading).await?)
     }
 
     /// A connection on which even that fails is not used again: see [`Pool`](crate::pool::Pool).

@@ -32,7 +32,8 @@ const FENCE: &str = "SELECT {s}.fence($1)";
 /// Whoever takes the run over, or opens it again, changes this row, and waits for the lock. Above READ COMMITTED a row
 /// that was changed since the transaction began is a serialisation failure.
 const HOLD: &str = "\
-    SELECT FROM {s}.run AS r WHERE r.id = $1 AND r.node = $2 AND r.claim = $3 AND NOT EXISTS (\
+    SELECT FROM {s}.run AS r WHERE r.id = $1 AND r.tenure = coalesce($4, (\
+        SELECT max(tenure) FROM {s}.listed WHERE node = $2 AND run = $1 AND claim = $3)) AND NOT EXISTS (\
         SELECT FROM {s}.ended AS e WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
     FOR SHARE OF r";
 /// A record that is there already fails the transaction: whatever the task wrote is there too.
@@ -108,7 +109,9 @@ async fn write(transaction: &Transaction, along: &Along) -> Result<bool, Error> 
         (&detail, Type::BYTEA),
     ];
     let (lock, alive): ([Value<'_>; 1], [Value<'_>; 1]) = ([(&lock, Type::INT8)], [(&node, Type::UUID)]);
-    let held: [Value<'_>; 3] = [(&run, Type::UUID), (&node, Type::UUID), (&claim, Type::INT8)];
+    let tenure = transaction.shared.tenure(along);
+    let held: [Value<'_>; 4] =
+        [(&run, Type::UUID), (&node, Type::UUID), (&claim, Type::INT8), (&tenure, Type::INT4)];
     // They travel together, in this order; the lock and the checks are statements of their own.
     let (limited, shared, fenced, held, recorded) = tokio::join!(
         client.batch_execute(LIMITS),

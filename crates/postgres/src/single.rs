@@ -15,10 +15,11 @@ use crate::{
     parents::Parents,
     session::{Params, Session},
     spread,
+    tenure::{Tenure, Tenures},
 };
 
 const READ: &str = "\
-    SELECT r.workflow, r.node, r.generation, r.definition, e.state, r.parent, r.parent_topic FROM {s}.run AS r \
+    SELECT r.generation, r.definition, e.state, r.parent, r.parent_topic FROM {s}.run AS r \
     LEFT JOIN LATERAL (\
         SELECT * FROM {s}.ended WHERE workflow = r.workflow AND run = r.id AND generation = r.generation OFFSET 0) AS e ON true \
     WHERE r.id = $1";
@@ -29,6 +30,13 @@ const SAVE: &str = "\
 const MAKE_READY: &str = "\
     INSERT INTO {s}.ready (queue, workflow, priority, run) \
     SELECT queue, workflow, priority, id FROM {s}.run WHERE id = $1";
+/// What stands for the places of runs that nobody holds. Whoever moves one from the first to the second is waited for, if
+/// they are asked for in this order; and whoever claims it.
+const WAIT: &str = "SELECT FROM {s}.waiting WHERE run = ANY($1) ORDER BY run FOR UPDATE";
+const ARE_READY: &str = "\
+    SELECT FROM {s}.run AS r JOIN {s}.ready AS a ON a.queue = r.queue AND a.workflow = r.workflow \
+        AND a.priority = r.priority AND a.run = r.id \
+    WHERE r.id = ANY($1) ORDER BY r.id FOR UPDATE OF a";
 const UNPARK: &str = "DELETE FROM {s}.waiting WHERE run = $1";
 const UNREADY: &str = "\
     DELETE FROM {s}.ready AS a USING {s}.run AS r \
@@ -50,16 +58,17 @@ const UNFOLD: &str = "\
 const FORGET: &str = "\
     WITH mine AS MATERIALIZED (\
         SELECT r.id FROM {s}.run AS r \
-        WHERE r.id = $1 AND r.node = $2 AND r.claim = $3 AND NOT EXISTS (SELECT FROM {s}.ended AS e \
+        WHERE r.id = $1 AND r.tenure = $2 AND NOT EXISTS (SELECT FROM {s}.ended AS e \
                 WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
           AND NOT EXISTS (SELECT FROM {s}.step AS s \
-                WHERE s.run = $1 AND s.generation = $4 AND s.name = $5 AND s.attempt = $6 AND s.started_in = $7 OFFSET 0)), \
+                WHERE s.run = $1 AND s.generation = $3 AND s.name = $4 AND s.attempt = $5 AND s.started_in = $6 OFFSET 0)), \
     unsaved AS (\
         DELETE FROM {s}.saved WHERE run = $1 AND EXISTS (SELECT FROM mine)) \
     DELETE FROM {s}.step WHERE run = $1 AND EXISTS (SELECT FROM mine)";
 const REOPEN: &str = "\
-    UPDATE {s}.run SET generation = generation + 1, opened_at = {s}.clock(), recoveries = 0, node = NULL, claim = NULL \
-    WHERE id = $1";
+    UPDATE {s}.run AS r SET generation = r.generation + 1, tenure = r.tenure + 1, opened_at = {s}.clock(), recoveries = 0, \
+        definition = coalesce(r.definition, e.definition) \
+    FROM {s}.ended AS e WHERE r.id = $1 AND e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation";
 
 /// Why an act was not written: it was refused before its first change, or a statement failed.
 pub(crate) enum Stop {
@@ -93,12 +102,12 @@ pub(crate) struct Single<'s> {
     pub(crate) session: &'s Session,
     pub(crate) node: Option<NodeId>,
     pub(crate) now: Time,
+    pub(crate) tenures: Tenures,
     pub(crate) changes: Changes,
 }
 
 /// A run as it stands.
 struct Found {
-    node: Option<Uuid>,
     generation: u32,
     definition: Option<i64>,
     ended: Option<RunState>,
@@ -106,18 +115,32 @@ struct Found {
 }
 
 impl Single<'_> {
-    /// Lets nobody else move these runs.
+    /// Lets nobody else move these runs. A claim takes a run whose place is not locked, too.
     pub(crate) async fn lock(
         &self,
         units: impl Iterator<Item = &Unit>,
         parents: &Parents,
     ) -> Result<(), Fault> {
         let units: Vec<&Unit> = units.collect();
-        let mut ids: Vec<_> = units.iter().map(|unit| column::run(unit.run)).chain(parents.all()).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        self.session.execute(LOCK, &[&ids]).await?;
+        let sorted = |mut ids: Vec<Uuid>| {
+            ids.sort_unstable();
+            ids.dedup();
+            ids
+        };
+        let all = units.iter().map(|unit| column::run(unit.run)).chain(parents.all());
+        self.session.execute(LOCK, &[&sorted(all.collect())]).await?;
+        let idle = units.iter().filter(|unit| matches!(unit.act, Act::EndIdle { .. }));
+        let idle = sorted(idle.map(|unit| column::run(unit.run)).collect());
+        if !idle.is_empty() {
+            self.lock_places(&idle).await?;
+        }
         spread::lock(self.session, &units).await
+    }
+
+    /// Keeps these runs from being claimed, and answers how many of them nobody holds.
+    async fn lock_places(&self, runs: &[Uuid]) -> Result<u64, Fault> {
+        let waiting = self.session.execute(WAIT, &[&runs]).await?;
+        Ok(waiting + self.session.execute(ARE_READY, &[&runs]).await?)
     }
 
     pub(crate) async fn write(&mut self, run: RunId, act: &Act) -> Result<Written, Stop> {
@@ -147,25 +170,26 @@ impl Single<'_> {
     /// Writes an act of the run's holder.
     async fn write_held(&mut self, run: RunId, claim: ClaimId, act: &Act) -> Result<Written, Stop> {
         let (session, id) = (self.session, column::run(run));
+        let tenure = self.tenures.of(run, claim);
         let mut batch = Batch::default();
-        batch.hold(run, claim);
+        batch.hold(run, claim, tenure);
         match act {
             Act::Record { steps, consumed, forget, .. } => {
                 if *forget {
-                    self.forget(run, claim, &steps[0]).await?;
+                    self.forget(run, tenure, &steps[0]).await?;
                 }
-                batch.record(run, claim, steps);
-                batch.consume(run, claim, consumed);
+                batch.record(run, tenure, steps);
+                batch.consume(run, tenure, consumed);
             }
             Act::Park { steps, consumed, wait, .. } => {
-                batch.record(run, claim, steps);
-                batch.consume(run, claim, consumed);
-                batch.give_up(run, claim, Some(wait));
+                batch.record(run, tenure, steps);
+                batch.consume(run, tenure, consumed);
+                batch.give_up(run, tenure, Some(wait));
             }
-            Act::Release { .. } => batch.give_up(run, claim, None),
+            Act::Release { .. } => batch.give_up(run, tenure, None),
             Act::End { steps, end, .. } => {
-                batch.record(run, claim, steps);
-                batch.end(run, claim, end);
+                batch.record(run, tenure, steps);
+                batch.end(run, claim, tenure, end);
             }
             _ => {}
         }
@@ -216,7 +240,11 @@ impl Single<'_> {
         if let Some(fact) = outcome.keys.first().filter(|_| outcome.begun.is_empty()) {
             return Ok(fact.judge(run, new)?);
         }
-        let owned = outcome.begun.first().is_some_and(|begun| begun.held.is_some());
+        let held = outcome.begun.first().and_then(|begun| begun.held);
+        if let Some((claim, _)) = held {
+            self.tenures.add(run, claim, Tenure::FIRST);
+        }
+        let owned = held.is_some();
         self.changes.begun.append(&mut outcome.begun);
         self.changes.stirred |= !owned;
         Ok(Written::Started { at: self.now, owned })
@@ -249,13 +277,12 @@ impl Single<'_> {
         let (session, id) = (self.session, column::run(run));
         let found = self.read(run).await?;
         found.refuse_ended()?;
-        if found.node.is_some() {
+        if self.lock_places(&[id]).await? == 0 {
             return Err(Refusal::Held.into());
         }
         if only == Idle::NeverClaimed && found.definition.is_some() {
             return Err(Refusal::Begun.into());
         }
-        // In this order: whoever moves it from the one to the other is waited for.
         session.execute(UNPARK, &[&id]).await?;
         session.execute(UNREADY, &[&id]).await?;
         session
@@ -279,12 +306,12 @@ impl Single<'_> {
     }
 
     /// Forgets what is recorded and saved of a held run, unless this step is there.
-    async fn forget(&self, run: RunId, claim: ClaimId, unless: &StepRow) -> Result<(), Fault> {
-        let (run, claim, node) = (column::run(run), column::claim(claim), self.node.map(column::node));
+    async fn forget(&self, run: RunId, tenure: Tenure, unless: &StepRow) -> Result<(), Fault> {
+        let run = column::run(run);
         let (generation, attempt) = (column::count(unless.generation), column::count(unless.attempt));
         let name = &*unless.name;
         let asked: Params<'_> =
-            &[&run, &node, &claim, &generation, &name, &attempt, &column::started_in(unless)];
+            &[&run, &tenure.no, &generation, &name, &attempt, &column::started_in(unless)];
         self.session.execute(FORGET, asked).await?;
         Ok(())
     }
@@ -311,13 +338,12 @@ impl Single<'_> {
 
 impl Found {
     fn of(row: &Row) -> Result<Self, Fault> {
-        let ended: Option<i16> = row.try_get(4)?;
+        let ended: Option<i16> = row.try_get(2)?;
         Ok(Self {
-            node: row.try_get(1)?,
-            generation: column::number(row, 2)?,
-            definition: row.try_get(3)?,
-            ended: ended.map(|_| column::run_state(row, 4)).transpose()?,
-            parent: image::parent(row, 5)?,
+            generation: column::number(row, 0)?,
+            definition: row.try_get(1)?,
+            ended: ended.map(|_| column::run_state(row, 2)).transpose()?,
+            parent: image::parent(row, 3)?,
         })
     }
 

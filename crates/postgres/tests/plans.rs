@@ -33,7 +33,7 @@ const FILL: &str = "\
     INSERT INTO {s}.run (id, workflow, queue, priority, generation, opened_at, recoveries, created_at, input) \
     SELECT gen_random_uuid(), 'etl', 'default', 5, 1, 0, 0, 0, '' FROM generate_series(1, {n}); \
     INSERT INTO {s}.ended (workflow, run, generation, state, at) \
-    SELECT workflow, id, 1, 6, 0 FROM {s}.run WHERE node IS NULL; \
+    SELECT workflow, id, 1, 6, 0 FROM {s}.run WHERE definition IS NULL; \
     INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at) \
     SELECT run, 1, 'a', 1, -1, 0, 0, 0, 0 FROM {s}.ended WHERE claim IS NULL; \
     INSERT INTO {s}.waiting (run, workflow, state, topics) \

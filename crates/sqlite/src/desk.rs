@@ -20,7 +20,7 @@ use windlass_store::{CommitMoment, Hint, StoreError};
 use crate::{
     book::Book,
     clock::Clock,
-    error::{Fault, describe},
+    error::{Fault, Uncommitted, explain},
     held::Mirror,
     job::Job,
     locks::Locks,
@@ -206,11 +206,11 @@ impl Desk {
         }
     }
 
-    fn do_together(&mut self, jobs: &mut [Box<dyn Job<Self>>]) -> Result<(), StoreError> {
+    fn do_together(&mut self, jobs: &mut [Box<dyn Job<Self>>]) -> Result<(), Uncommitted> {
         self.transact(Scope::Transaction, |desk| jobs.iter_mut().try_for_each(|job| job.attempt(desk)))
     }
 
-    fn do_shortly(&mut self, job: &mut Box<dyn Job<Self>>) -> Result<(), StoreError> {
+    fn do_shortly(&mut self, job: &mut Box<dyn Job<Self>>) -> Result<(), Uncommitted> {
         let mut is_done = false;
         self.transact(Scope::Statement, |desk| job.take_shortcut(desk).map(|done| is_done = done))?;
         if is_done { Ok(()) } else { self.do_together(std::slice::from_mut(job)) }
@@ -221,10 +221,12 @@ impl Desk {
         &mut self,
         scope: Scope,
         mut work: impl FnMut(&mut Self) -> rusqlite::Result<()>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), Uncommitted> {
         let locks = self.locks.clone();
         let turn = locks.as_ref().map(|locks| locks.turnstile.pass()).transpose();
-        let turn = turn.map_err(|error| self.unavailable("the turn to write could not be taken", &error))?;
+        let turn = turn.map_err(|error| {
+            Uncommitted::Store(self.unavailable("the turn to write could not be taken", &error))
+        })?;
         let mut done = self.write(scope, &mut work);
         if done.as_ref().is_err_and(is_repeat) {
             // It is rare that a start is sent again, so the others need not pay for it.
@@ -233,15 +235,17 @@ impl Desk {
             done = self.write(scope, &mut work);
             self.starts = Starts::Together;
         }
-        drop(turn);
         match done {
             Ok(()) => {
+                drop(turn);
                 self.tidy();
                 Ok(())
             }
             Err(error) => {
+                // The next in turn is not to find this transaction still open.
                 self.forget();
-                Err(describe(&error, &self.file))
+                drop(turn);
+                Err(explain(&error, &self.file))
             }
         }
     }

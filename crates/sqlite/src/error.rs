@@ -1,6 +1,6 @@
 //! What can go wrong, said for people.
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 use windlass_store::StoreError;
 
 /// Why a piece of work was not done.
@@ -12,6 +12,15 @@ pub(crate) enum Fault {
     Sql(rusqlite::Error),
 }
 
+/// Why a transaction was not committed. Nothing of it is there.
+#[derive(Clone, Debug)]
+pub(crate) enum Uncommitted {
+    /// Because of the store.
+    Store(StoreError),
+    /// Because of what a task wrote to the application's own tables.
+    Foreign(String),
+}
+
 impl From<rusqlite::Error> for Fault {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sql(error)
@@ -21,6 +30,20 @@ impl From<rusqlite::Error> for Fault {
 impl From<StoreError> for Fault {
     fn from(error: StoreError) -> Self {
         Self::Refused(error)
+    }
+}
+
+/// Whether a reference between rows leads nowhere. Windlass has none, so it is one between the application's own. One
+/// that is deferred is looked at when the transaction is committed, with whatever else is in it.
+pub(crate) fn is_foreign(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_CONSTRAINT_FOREIGNKEY)
+}
+
+/// Says what a failed transaction means for whoever asked.
+pub(crate) fn explain(error: &rusqlite::Error, file: &str) -> Uncommitted {
+    match is_foreign(error) {
+        true => Uncommitted::Foreign(error.to_string()),
+        false => Uncommitted::Store(describe(error, file)),
     }
 }
 

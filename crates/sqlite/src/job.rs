@@ -3,7 +3,7 @@
 use tokio::sync::oneshot;
 use windlass_store::StoreError;
 
-use crate::error::Fault;
+use crate::error::{Fault, Uncommitted};
 
 /// A piece of work for a thread that owns a `D`.
 ///
@@ -20,7 +20,7 @@ pub(crate) trait Job<D>: Send {
     fn take_shortcut(&mut self, desk: &mut D) -> Result<bool, rusqlite::Error>;
 
     /// Answers with the result, or with what became of the transaction.
-    fn answer(self: Box<Self>, fate: Result<(), StoreError>);
+    fn answer(self: Box<Self>, fate: Result<(), Uncommitted>);
 }
 
 /// Work on its way, and the place where its answer will arrive.
@@ -29,6 +29,8 @@ pub(crate) type Asked<D, T> = (Box<dyn Job<D>>, oneshot::Receiver<Result<T, Stor
 struct Ask<T, F, S> {
     work: F,
     shortcut: Option<S>,
+    /// What is answered when the transaction cannot be committed because of what the work itself wrote.
+    refused: Option<fn(String) -> T>,
     result: Option<Result<T, StoreError>>,
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
@@ -54,14 +56,18 @@ where
         Ok(self.result.is_some())
     }
 
-    fn answer(self: Box<Self>, fate: Result<(), StoreError>) {
-        let Self { work, shortcut, result, reply } = *self;
+    fn answer(self: Box<Self>, fate: Result<(), Uncommitted>) {
+        let Self { work, shortcut, refused, result, reply } = *self;
         // Whoever asked may want back what the work shares with it.
         drop((work, shortcut));
         let result = match (fate, result) {
             (Ok(()), Some(result)) => result,
             (Ok(()), None) => Err(StoreError::Closed),
-            (Err(error), _) => Err(error),
+            (Err(Uncommitted::Store(error)), _) => Err(error),
+            (Err(Uncommitted::Foreign(why)), _) => match refused {
+                Some(refused) => Ok(refused(why)),
+                None => Err(StoreError::Broken(why)),
+            },
         };
         // The asker may have stopped listening; the work is done all the same.
         drop(reply.send(result));
@@ -83,10 +89,19 @@ where
     T: Send + 'static,
     F: FnMut(&mut D) -> Result<T, Fault> + Send + 'static,
 {
-    wrap(work, None::<fn(&mut D) -> Result<Option<T>, Fault>>)
+    wrap(work, None::<fn(&mut D) -> Result<Option<T>, Fault>>, None)
 }
 
-/// The same for work that can mostly be done in a shorter way: by one statement, which is a transaction by itself. The
+/// The same for work that writes to the application's own tables: it says what to answer when that cannot be committed.
+pub(crate) fn ask_for_application<D: 'static, T, F>(work: F, refused: fn(String) -> T) -> Asked<D, T>
+where
+    T: Send + 'static,
+    F: FnMut(&mut D) -> Result<T, Fault> + Send + 'static,
+{
+    wrap(work, None::<fn(&mut D) -> Result<Option<T>, Fault>>, Some(refused))
+}
+
+/// Wraps work that can mostly be done in a shorter way: by one statement, which is a transaction by itself. The
 /// shortcut answers `None`, and has done nothing, when it cannot.
 pub(crate) fn ask_shortly<D, T, F, S>(shortcut: S, work: F) -> Asked<D, T>
 where
@@ -94,15 +109,15 @@ where
     F: FnMut(&mut D) -> Result<T, Fault> + Send + 'static,
     S: FnMut(&mut D) -> Result<Option<T>, Fault> + Send + 'static,
 {
-    wrap(work, Some(shortcut))
+    wrap(work, Some(shortcut), None)
 }
 
-fn wrap<D, T, F, S>(work: F, shortcut: Option<S>) -> Asked<D, T>
+fn wrap<D, T, F, S>(work: F, shortcut: Option<S>, refused: Option<fn(String) -> T>) -> Asked<D, T>
 where
     T: Send + 'static,
     F: FnMut(&mut D) -> Result<T, Fault> + Send + 'static,
     S: FnMut(&mut D) -> Result<Option<T>, Fault> + Send + 'static,
 {
     let (reply, answer) = oneshot::channel();
-    (Box::new(Ask { work, shortcut, result: None, reply }), answer)
+    (Box::new(Ask { work, shortcut, refused, result: None, reply }), answer)
 }

@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 use windlass_store::StoreError;
 
-use crate::{book::Book, error::describe, job::Job};
+use crate::{book::Book, error::explain, job::Job};
 
 type Work = Box<dyn Job<Book>>;
 
@@ -35,7 +35,7 @@ fn read(mut book: Book, work: &Mutex<Receiver<Work>>, file: &str) {
     loop {
         let next = work.lock().recv();
         let Ok(mut job) = next else { return };
-        let fate = answer_from_one_snapshot(&mut book, &mut job).map_err(|error| describe(&error, file));
+        let fate = answer_from_one_snapshot(&mut book, &mut job).map_err(|error| explain(&error, file));
         job.answer(fate);
     }
 }

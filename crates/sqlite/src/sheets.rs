@@ -4,6 +4,7 @@ use rusqlite::Connection;
 
 use crate::{
     ended::NewEndedRow,
+    error::is_foreign,
     ready::ReadyRow,
     run::NewRunRow,
     sheet::{Sheet, Wrote},
@@ -67,6 +68,6 @@ impl<'a> Sheets<'a> {
 /// Whether a batch may have failed because it starts a run that is there already: the start is not new, or what
 /// came with it is not. Then it can be written with [`Starts::OneByOne`].
 pub(crate) fn is_repeat(error: &rusqlite::Error) -> bool {
-    matches!(error, rusqlite::Error::StatementChangedRows(_))
-        || error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation)
+    let is_taken = error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation);
+    matches!(error, rusqlite::Error::StatementChangedRows(_)) || is_taken && !is_foreign(error)
 }

@@ -29,7 +29,7 @@ use crate::{
     desk::Desk,
     error::Fault,
     find, image, inbox,
-    job::{self, Job},
+    job::{self, Asked, Job},
     key,
     location::{Location, Where},
     log::Log,
@@ -199,7 +199,8 @@ impl Sqlite {
         holder: Holder,
         mut work: impl FnMut(&Transaction<'_>) -> Result<StepRow, E> + Send + 'static,
     ) -> Answer<'static, Transacted<E>> {
-        self.write(move |desk| transaction::transact(desk, holder, &mut work))
+        let work = move |desk: &mut Desk| transaction::transact(desk, holder, &mut work);
+        self.send_to_writer(job::ask_for_application(work, Transacted::Refused))
     }
 
     /// Has the writer do something in a transaction.
@@ -207,7 +208,11 @@ impl Sqlite {
         &self,
         work: impl FnMut(&mut Desk) -> Result<T, Fault> + Send + 'static,
     ) -> Answer<'static, T> {
-        send(self.threads.read().as_ref().map(|threads| &threads.requests), job::ask(work))
+        self.send_to_writer(job::ask(work))
+    }
+
+    fn send_to_writer<T: Send + 'static>(&self, asked: Asked<Desk, T>) -> Answer<'static, T> {
+        send(self.threads.read().as_ref().map(|threads| &threads.requests), asked)
     }
 
     /// Has a reader look something up.

@@ -130,6 +130,8 @@ pub enum Transacted<E> {
     Undone(E),
     /// Nothing was written: the node does not hold the run under that claim any more, or the record is there already.
     NotYours,
+    /// Nothing was written: what the task wrote cannot be committed.
+    Refused(String),
 }
 
 /// Does a task's own work, and records it.

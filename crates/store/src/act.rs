@@ -162,6 +162,26 @@ pub enum Act {
 }
 
 impl Act {
+    /// The claim of whoever says with it that it holds the run.
+    #[must_use]
+    pub const fn holder(&self) -> Option<ClaimId> {
+        match self {
+            Self::Record { claim, .. }
+            | Self::Save { claim, .. }
+            | Self::End { claim, .. }
+            | Self::Park { claim, .. }
+            | Self::Release { claim }
+            | Self::Publish { claim, .. }
+            | Self::Withdraw { claim, .. } => Some(*claim),
+            Self::Start(_)
+            | Self::Send(_)
+            | Self::EndIdle { .. }
+            | Self::Reopen { .. }
+            | Self::Deliver { .. }
+            | Self::SaveSpread { .. } => None,
+        }
+    }
+
     /// Refuses what no store keeps: an end in a state that is not terminal, a wait in a state in which nothing
     /// waits, forgetting without a step to know it by, or a parent who would be told under the name of an event. Every
     /// store asks this before it looks at the run.

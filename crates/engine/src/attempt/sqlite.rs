@@ -86,6 +86,7 @@ impl Job {
                 None => self.lose(Lost::Failed(StoreError::Broken("a result was committed and lost".into()))),
             },
             Ok(Transacted::Undone(Missed::Failed(failure))) => self.report(Err(failure)),
+            Ok(Transacted::Refused(why)) => self.report(Err(refused(&why))),
             // Dropped, it says that it was cut off.
             Ok(Transacted::Undone(Missed::Stopped)) => drop(self),
             Ok(Transacted::NotYours) => self.lose(Lost::Refused(Refusal::NotYours)),
@@ -187,5 +188,10 @@ impl Writing {
 
 /// The failure of an attempt whose transaction could not be committed, though it may be some time.
 pub(crate) fn uncommitted(why: &impl std::fmt::Display) -> Failure {
-    Failure::new(format!("its transaction could not be committed: {why}")).transient()
+    refused(why).transient()
+}
+
+/// The failure of an attempt whose transaction cannot be committed, because of what it wrote.
+pub(crate) fn refused(why: &impl std::fmt::Display) -> Failure {
+    Failure::new(format!("its transaction could not be committed: {why}"))
 }

@@ -12,7 +12,7 @@ mod outcome;
 pub(crate) mod parts;
 mod resource;
 mod shared_context;
-mod slot;
+pub(crate) mod slot;
 mod task;
 mod task_cx;
 pub(crate) mod transaction;

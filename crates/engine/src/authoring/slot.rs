@@ -47,11 +47,7 @@ impl Slot {
     ///
     /// When it cannot be written as JSON, or contains a number that JSON cannot hold.
     pub fn new<T: Serialize + Send + Sync + 'static>(value: T) -> Result<Self, Failure> {
-        let what = || format!("a value of type `{}`", type_name::<T>());
-        let bytes = encode(&value).map_err(|error| Failure::encode(what(), error))?;
-        if bytes.windows(4).any(|window| window == b"null") {
-            finite::check(&value).map_err(|error| Failure::encode(what(), error))?;
-        }
+        let bytes = to_json(&value)?;
         // What has no content is as quickly made as kept.
         let keep = !cfg!(debug_assertions) && size_of::<T>() > 0;
         let made = keep.then(|| Arc::new(value) as Typed);
@@ -109,12 +105,27 @@ impl Slot {
     ///
     /// When the JSON does not fit the type.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        serde_json::from_slice(self.bytes())
-            .map_err(|error| Failure::decode(format!("a recorded value for `{}`", type_name::<T>()), error))
+        from_json(self.bytes())
     }
 }
 
-/// A value as JSON. Nothing, which many tasks return, costs nothing.
+/// A value as JSON.
+pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<Bytes, Failure> {
+    let what = || format!("a value of type `{}`", type_name::<T>());
+    let bytes = encode(value).map_err(|error| Failure::encode(what(), error))?;
+    if bytes.windows(4).any(|window| window == b"null") {
+        finite::check(value).map_err(|error| Failure::encode(what(), error))?;
+    }
+    Ok(bytes)
+}
+
+/// A value from JSON.
+pub(crate) fn from_json<T: DeserializeOwned>(json: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(json)
+        .map_err(|error| Failure::decode(format!("a recorded value for `{}`", type_name::<T>()), error))
+}
+
+/// The same, whatever becomes of its numbers. Nothing, which many tasks return, costs nothing.
 fn encode<T: Serialize>(value: &T) -> serde_json::Result<Bytes> {
     thread_local! {
         static SHEET: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };

@@ -158,7 +158,7 @@ impl Scene {
             }
             Err(Lost::Refused(refusal)) => {
                 let failure = Failure::permanent(format!("the child run was not started: {refusal}"));
-                scene.end_child(&id, Outcome::Failed(failure), Vec::new());
+                scene.end_child(&id, Outcome::Failed(Box::new(failure)), Vec::new());
             }
             Err(lost) => scene.cell.hand(Mail::Committed(0, Err(Box::new(lost))), thread),
         };
@@ -199,7 +199,7 @@ impl Scene {
                 match end.output.clone().map(|kept| hub.read("the output of a child", kept)) {
                     None => return Outcome::Nothing,
                     Some(Ok(json)) => return Outcome::Value(json),
-                    Some(Err(error)) => return Outcome::Failed(Failure::from(error)),
+                    Some(Err(error)) => return Outcome::Failed(Box::new(Failure::from(error))),
                 }
             }
             _ => verdict_of(hub, end),
@@ -217,7 +217,7 @@ impl Scene {
             Ok(None) => Failure::new(format!("the child run {run} ended: {}", end.state)),
             Err(error) => Failure::from(error),
         };
-        Outcome::Failed(Failure::permanent(failure))
+        Outcome::Failed(Box::new(Failure::permanent(failure)))
     }
 
     fn end_child(self: &Arc<Self>, id: &Arc<str>, outcome: Outcome, consumed: Vec<i64>) {
@@ -229,7 +229,7 @@ impl Scene {
                 None,
             ),
             Outcome::Nothing => (StepKind::Completed, None, None),
-            Outcome::Failed(failure) => (StepKind::Failed, None, Some(Box::new(failure.clone()))),
+            Outcome::Failed(failure) => (StepKind::Failed, None, Some(failure.clone())),
         };
         let detail = self.cell.encode(&Detail { call: CallKind::Child, failure, ..Detail::default() });
         match (output.transpose(), detail) {

@@ -43,7 +43,7 @@ pub(super) struct Driver {
     /// Whether the function is being run again from its top although nothing was lost.
     is_rehearsal: bool,
     /// How the function ended, while what it left out is looked back at.
-    ended: Option<Body>,
+    ended: Option<Box<Body>>,
 }
 
 type Closing = Pin<Box<dyn Future<Output = Result<(), Halted>> + Send>>;
@@ -52,9 +52,9 @@ enum Phase {
     /// The function runs.
     Function(BoxFuture),
     /// It failed, and its run is asked for the verdict.
-    Failed(Failure),
+    Failed(Box<Failure>),
     /// Things are put in order; then the function ends like this.
-    Closing(Closing, Option<Body>),
+    Closing(Closing, Option<Box<Body>>),
     /// The next round is about to begin.
     Continuing(Pin<Box<dyn Future<Output = ()> + Send>>),
     /// The run is somebody else's business from here on.
@@ -216,7 +216,7 @@ impl Driver {
 
     fn end_replay(&mut self, replayed: Replayed) -> Poll<Body> {
         self.leave(Phase::Over);
-        self.scene.state().replayed = Some(replayed);
+        self.scene.state().replayed = Some(Box::new(replayed));
         Poll::Ready(Err(cut_off()))
     }
 
@@ -267,7 +267,7 @@ impl Driver {
         }
         // Whoever hears all news of the run decides what its verdict is.
         self.scene.cell.tell(Mail::Failing(self.scene.lane, failure.clone()));
-        self.leave(Phase::Failed(failure));
+        self.leave(Phase::Failed(Box::new(failure)));
         Poll::Pending
     }
 
@@ -277,7 +277,7 @@ impl Driver {
         match checked {
             Err(divergence) => self.block(&divergence),
             Ok(()) => {
-                let body = self.ended.take().unwrap_or_else(|| Err(cut_off()));
+                let body = self.ended.take().map_or_else(|| Err(cut_off()), |body| *body);
                 self.put_in_order(body);
                 Poll::Pending
             }
@@ -437,7 +437,6 @@ impl Driver {
 
     /// Says what the function waits for, so that it may be parked; or that it does not wait.
     fn rest(&mut self, cx: &mut Context<'_>) {
-        let now = self.scene.now();
         let mut state = self.scene.state();
         let next = state.attended().filter_map(|call| call.due).min().filter(|_| state.may_begin());
         let is_held = state.is_paused && !state.is_busy();
@@ -457,12 +456,13 @@ impl Driver {
         } else {
             self.undefer();
         }
-        self.set_timer(next, now, cx);
+        self.set_timer(next, cx);
     }
 
-    fn set_timer(&mut self, next: Option<Time>, now: Time, cx: &mut Context<'_>) {
+    fn set_timer(&mut self, next: Option<Time>, cx: &mut Context<'_>) {
         let clock = &self.scene.cell.node.hub.clock;
         let Some(next) = next else { return self.timer = None };
+        let now = clock.now();
         if self.timer.as_ref().is_none_or(|(at, _)| *at != next) {
             self.timer = Some((next, Box::pin(sleep_until(clock.instant(next)))));
         }
@@ -592,14 +592,14 @@ impl Future for Driver {
                     if this.scene.state().closing.is_none() {
                         return Poll::Pending;
                     }
-                    let failure = failure.clone();
+                    let failure = Failure::clone(failure);
                     this.put_in_order(Err(failure));
                 }
                 Phase::Closing(closing, body) => match closing.as_mut().poll(cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Err(Halted)) => return this.surrender(),
                     Poll::Ready(Ok(())) => {
-                        let body = body.take().unwrap_or_else(|| Err(cut_off()));
+                        let body = body.take().map_or_else(|| Err(cut_off()), |body| *body);
                         this.phase = Phase::Over;
                         return Poll::Ready(body);
                     }
@@ -622,7 +622,7 @@ impl Driver {
         if let Some(first) = passed.first() {
             self.undefer();
             self.scene.state().looking_back = Some(Arc::clone(&first.visit));
-            (self.ended, self.ask) = (Some(body), true);
+            (self.ended, self.ask) = (Some(Box::new(body)), true);
             let (scene, cx) = (Arc::clone(&self.scene), self.cx.clone());
             return self.leave(Phase::Function(Box::pin(LookBack::all(scene, cx, passed))));
         }
@@ -631,7 +631,7 @@ impl Driver {
 
     fn begin_closing(&mut self, closing: Closing, body: Body) {
         self.undefer();
-        self.leave(Phase::Closing(closing, Some(body)));
+        self.leave(Phase::Closing(closing, Some(Box::new(body))));
     }
 
     fn begin_round(&mut self, input: Slot) {

@@ -30,7 +30,7 @@ impl Scene {
 
     /// What the replay came to.
     pub(crate) fn take_replayed(&self) -> Option<Replayed> {
-        self.state().replayed.take()
+        self.state().replayed.take().map(|replayed| *replayed)
     }
 
     /// The calls that the function waits for.
@@ -49,7 +49,7 @@ impl Scene {
         match &read {
             Err(why) if !is_failure && !state.journal.is_live() => {
                 let (step, why) = (id.to_owned(), why.message.clone());
-                state.misfit = Some(Divergence::Unreadable { step, why });
+                state.misfit = Some(Box::new(Divergence::Unreadable { step, why }));
                 Poll::Pending
             }
             _ => Poll::Ready(read),

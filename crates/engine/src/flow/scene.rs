@@ -9,7 +9,7 @@ mod state;
 mod task;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::{Arc, atomic::AtomicBool},
     task::Waker,
 };
@@ -17,7 +17,9 @@ use std::{
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
-use windlass_core::{CallKind, Detail, Divergence, Failure, Journal, Kept, LaneId, StepKind, Time, Verdict};
+use windlass_core::{
+    ByName, CallKind, Detail, Divergence, Failure, Journal, Kept, LaneId, StepKind, Time, Verdict, joined,
+};
 use windlass_store::{StepRow, Unit};
 
 use super::{
@@ -66,16 +68,16 @@ struct Line {
 pub(super) struct State {
     pub(super) journal: Journal,
     /// What is recorded of calls that the function has not heard of yet; in a laboratory, of all calls.
-    pub(super) outcomes: HashMap<Arc<str>, Outcome>,
+    pub(super) outcomes: ByName<Outcome>,
     /// Whether the function is run again from its top after every step, to see whether it does the same.
     pub(super) rehearses: bool,
     /// Whether outcomes are kept for the next attempt of a task.
     keeps: bool,
     /// Calls that the function has not heard of yet, by the number of the call.
-    pub(super) open: BTreeMap<u64, Call>,
+    pub(super) open: BTreeMap<u64, Box<Call>>,
     /// Those of them that somebody has to look after: they have a time, or wait for a message.
     pub(super) waits: BTreeSet<u64>,
-    pub(super) numbers: HashMap<Arc<str>, u64>,
+    pub(super) numbers: ByName<u64>,
     next: u64,
     /// Children that the function has called and not heard of, by the number of the call.
     pub(super) children: BTreeMap<u64, Child>,
@@ -86,18 +88,20 @@ pub(super) struct State {
     next_input: Option<Slot>,
     began_at: Time,
     /// What earlier attempts of a step came to, as recorded.
-    pub(super) tried: HashMap<Arc<str>, (u32, Option<Time>)>,
+    pub(super) tried: ByName<(u32, Option<Time>)>,
     /// Which attempt of a step was its last, where it failed for good: a state machine may make it once more.
-    pub(super) failed: HashMap<Arc<str>, u32>,
+    pub(super) failed: ByName<u32>,
     saved: BTreeMap<Arc<str>, Slot>,
     /// Undos of completed steps, in the order in which the steps were recorded.
     pub(super) undos: Vec<(Arc<str>, Bytes, Undo)>,
     /// Calls that another run made, from which this one was forked: it does not undo them.
     inherited: HashSet<Arc<str>>,
     /// How often earlier generations undid a step.
-    redone: HashMap<Arc<str>, u32>,
+    redone: ByName<u32>,
+    /// In how many deaths in a row each undo was executing, by the name of its record.
+    undo_deaths: BTreeMap<String, u32>,
     /// Undos that have ended.
-    pub(super) undone: HashMap<Arc<str>, StepKind>,
+    pub(super) undone: ByName<StepKind>,
     /// Whether the record of the verdict is there.
     pub(super) verdict_kept: bool,
     /// Records on their way to the store.
@@ -111,7 +115,7 @@ pub(super) struct State {
     pub(super) is_halted: bool,
     /// Whether the run is about to be given up, since all that it does is to wait.
     is_let_go: bool,
-    pub(super) closing: Option<Verdict>,
+    pub(super) closing: Option<Box<Verdict>>,
     /// What the function waits for, when it waits without a slot.
     topics: Vec<String>,
     /// Until when the function waits, if all that it does is to wait.
@@ -119,17 +123,17 @@ pub(super) struct State {
     /// Whether the run wanted to leave while the function did something.
     was_asked_to_leave: bool,
     /// Children whose start is recorded, and whether each is to be left alone.
-    begun: HashMap<Arc<str>, bool>,
+    begun: ByName<bool>,
     /// When waits of a task end, as recorded.
-    dues: HashMap<Arc<str>, Time>,
+    dues: ByName<Time>,
     /// Whether a task is asked to stop: its waits end.
     is_stopped: bool,
     /// Patches that are recorded.
-    patches: HashMap<Arc<str>, bool>,
+    patches: ByName<bool>,
     /// A record that the function's code cannot read.
-    pub(super) misfit: Option<Divergence>,
+    pub(super) misfit: Option<Box<Divergence>>,
     /// What a replay that does nothing came to.
-    pub(super) replayed: Option<Replayed>,
+    pub(super) replayed: Option<Box<Replayed>>,
     /// Visits of states that are over, and whose code was not run: only their record was read.
     pub(super) passed: Vec<LookBack>,
     /// The visit that is being looked back at, when the run does not complete.
@@ -148,7 +152,7 @@ pub(super) enum Outcome {
     /// With nothing: a time has come.
     Nothing,
     /// It failed for good.
-    Failed(Failure),
+    Failed(Box<Failure>),
 }
 
 /// A call that the function has not heard of yet.
@@ -237,25 +241,26 @@ impl Scene {
         let mut kept = Vec::new();
         let mut state = State {
             journal: Journal::new(cell.subject.run, 0, opened_at, Vec::new()),
-            outcomes: HashMap::new(),
+            outcomes: ByName::default(),
             rehearses: cell.node.options.rehearse,
             keeps: false,
             open: BTreeMap::new(),
             waits: BTreeSet::new(),
-            numbers: HashMap::new(),
+            numbers: ByName::default(),
             next: 0,
             children: BTreeMap::new(),
             round: 0,
             input: None,
             next_input: None,
             began_at: opened_at,
-            tried: HashMap::new(),
-            failed: HashMap::new(),
+            tried: ByName::default(),
+            failed: ByName::default(),
             saved: saved.clone(),
             undos: Vec::new(),
             inherited: HashSet::new(),
-            redone: HashMap::new(),
-            undone: HashMap::new(),
+            redone: ByName::default(),
+            undo_deaths: BTreeMap::new(),
+            undone: ByName::default(),
             verdict_kept: false,
             in_flight: 0,
             taken_in: 0,
@@ -268,10 +273,10 @@ impl Scene {
             topics: Vec::new(),
             rests: None,
             was_asked_to_leave: false,
-            begun: HashMap::new(),
-            dues: HashMap::new(),
+            begun: ByName::default(),
+            dues: ByName::default(),
             is_stopped: false,
-            patches: HashMap::new(),
+            patches: ByName::default(),
             misfit: None,
             replayed: None,
             passed: Vec::new(),
@@ -331,7 +336,7 @@ impl Scene {
                 _ if is_old && row.generation != INHERITED => continue,
                 StepKind::Failed => {
                     state.note_failed(&id, row.attempt);
-                    Outcome::Failed(failure.map_or_else(|| Failure::new("it failed"), |it| *it))
+                    Outcome::Failed(failure.unwrap_or_else(|| Box::new(Failure::new("it failed"))))
                 }
                 StepKind::Retrying => {
                     if call == CallKind::Visit {
@@ -384,7 +389,7 @@ impl Scene {
 
     /// The name of the record of a call.
     pub(super) fn record_name(&self, id: &str) -> Arc<str> {
-        format!("{}/{id}", self.prefix).into()
+        joined(&self.prefix, '/', id)
     }
 
     /// What records of its calls begin with.
@@ -396,6 +401,17 @@ impl Scene {
         let state = self.state.lock();
         // Most steps save nothing, and need no name for it.
         if state.saved.is_empty() { None } else { state.saved.get(&*self.record_name(id)).cloned() }
+    }
+
+    /// Notes in how many deaths in a row each undo was executing.
+    pub(crate) fn note_undo_deaths(&self, deaths: &BTreeMap<String, u32>) {
+        self.state.lock().undo_deaths.clone_from(deaths);
+    }
+
+    /// In how many deaths in a row this undo was executing.
+    pub(super) fn undo_deaths(&self, record: &str) -> u32 {
+        let name = self.record_name(record);
+        self.state.lock().undo_deaths.get(&*name).copied().unwrap_or(0)
     }
 
     /// How often a step was undone before it is done again.
@@ -464,7 +480,7 @@ impl Scene {
 
     /// The run's verdict stands: things are to be put in order.
     pub(crate) fn close(&self, verdict: &Verdict) {
-        self.state.lock().closing.get_or_insert_with(|| verdict.clone());
+        self.state.lock().closing.get_or_insert_with(|| Box::new(verdict.clone()));
         self.nudge();
     }
 

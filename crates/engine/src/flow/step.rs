@@ -21,9 +21,12 @@ use super::{
     waker::{StepWaker, in_step, ours},
 };
 use crate::{
-    Cx, Slot,
+    Cx,
     attempt::{Limits, guard, within},
-    authoring::caught::TaskError,
+    authoring::{
+        caught::TaskError,
+        slot::{from_json, to_json},
+    },
     watchdog::Watched,
 };
 
@@ -35,7 +38,8 @@ pub struct Step<'f, T> {
     scene: &'f Arc<Scene>,
     call: Result<u64, Failure>,
     work: Work<'f>,
-    retry: Retry,
+    /// What happens after a failed attempt, if it was said.
+    retry: Option<Retry>,
     limits: Limits,
     /// Whether its attempts see to the limits themselves.
     minds_limits: bool,
@@ -141,10 +145,10 @@ where
 
 pub(super) fn encode<T, E>(result: Result<T, E>) -> Result<Bytes, Raised>
 where
-    T: Serialize + Send + Sync + 'static,
+    T: Serialize,
     E: TaskError + Send + 'static,
 {
-    Ok(Slot::new(result.map_err(Raised::new)?)?.bytes().clone())
+    Ok(to_json(&result.map_err(Raised::new)?)?)
 }
 
 impl<'f, T> Step<'f, T> {
@@ -196,7 +200,7 @@ impl<'f, T> Step<'f, T> {
             call: scene.call(within, name, CallKind::Step, None),
             scene,
             work,
-            retry: Retry::default(),
+            retry: None,
             limits: Limits::default(),
             minds_limits: false,
             running: None,
@@ -207,7 +211,7 @@ impl<'f, T> Step<'f, T> {
 
     /// Sets what happens after a failed attempt. Default: [`Retry::default`].
     pub fn retry(mut self, retry: Retry) -> Self {
-        self.retry = retry;
+        self.retry = Some(retry);
         self
     }
 
@@ -333,9 +337,10 @@ impl<'f, T> Step<'f, T> {
             Err(failure) => failure,
         };
         let tries = number - scene.state().spent_before(id);
-        let retry = self.retry.decide(tries, &failure, crate::run_loop::fastrand()).map(|delay| at + delay);
+        let rule = self.retry.clone().unwrap_or_default();
+        let retry = rule.decide(tries, &failure, crate::run_loop::fastrand()).map(|delay| at + delay);
         let retry = retry.filter(|_| scene.state().closing.is_none());
-        scene.log_failure(id, tries, &self.retry, &failure, retry.map(|retry| retry.since(at)));
+        scene.log_failure(id, tries, &rule, &failure, retry.map(|retry| retry.since(at)));
         let detail =
             Detail { failure: Some(Box::new(failure.clone())), retry_at: retry, ..Detail::default() };
         let detail = match scene.cell.encode(&detail) {
@@ -346,7 +351,10 @@ impl<'f, T> Step<'f, T> {
             Some(retry) => (StepKind::Retrying, Then::Backoff(Arc::clone(id), number, retry)),
             None => {
                 scene.state().note_failed(id, number);
-                (StepKind::Failed, Then::Ended(Arc::clone(id), CallKind::Step, at, Outcome::Failed(failure)))
+                (
+                    StepKind::Failed,
+                    Then::Ended(Arc::clone(id), CallKind::Step, at, Outcome::Failed(Box::new(failure))),
+                )
             }
         };
         scene.record(scene.row(id, number, kind, started_at, at, None, detail), Vec::new(), then);
@@ -388,9 +396,9 @@ impl<T> Drop for Step<'_, T> {
 impl Outcome {
     pub(super) fn decode<T: DeserializeOwned>(self) -> Result<T, Failure> {
         match self {
-            Self::Value(json) => Slot::from_bytes(json).decode(),
-            Self::Nothing => Slot::from_bytes(Bytes::from_static(b"null")).decode(),
-            Self::Failed(failure) => Err(failure),
+            Self::Value(json) => from_json(&json),
+            Self::Nothing => from_json(b"null"),
+            Self::Failed(failure) => Err(*failure),
         }
     }
 }

@@ -108,7 +108,8 @@ impl Cx {
 pub(crate) struct Attended<F> {
     cx: Cx,
     body: Option<F>,
-    driver: Option<Driver>,
+    /// Few tasks wait, and all tasks make room for this.
+    driver: Option<Box<Driver>>,
 }
 
 impl<F> Attended<F> {
@@ -133,7 +134,8 @@ impl<F: Future<Output = Body> + Send + Unpin + 'static> Future for Attended<F> {
             }
         }
         if let (Some(scene), Some(body)) = (this.cx.inner().scene(), this.body.take()) {
-            this.driver = Some(Driver::of_task(Arc::clone(scene), this.cx.clone(), Box::pin(body)));
+            let driver = Driver::of_task(Arc::clone(scene), this.cx.clone(), Box::pin(body));
+            this.driver = Some(Box::new(driver));
         }
         this.driver.as_mut().map_or(Poll::Pending, |driver| Pin::new(driver).poll(cx))
     }

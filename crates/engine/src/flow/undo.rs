@@ -4,7 +4,7 @@ use std::{future::Future, mem, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use windlass_core::{Context, Detail, Failure, Retry, StepKind, Time, VERDICT};
 use windlass_store::StepRow;
 
@@ -122,7 +122,7 @@ impl Scene {
     async fn keep_verdict(self: &Arc<Self>) {
         let unkept = |state: &State| state.closing.clone().filter(|_| !state.verdict_kept);
         let Some(verdict) = unkept(&self.state()) else { return };
-        let (now, detail) = (self.now(), Detail { verdict: Some(Box::new(verdict)), ..Detail::default() });
+        let (now, detail) = (self.now(), Detail { verdict: Some(verdict), ..Detail::default() });
         let mut row = self.row("", 0, StepKind::Skipped, now, now, None, self.encoded(&detail).await);
         row.name = VERDICT.into();
         self.write(row).await;
@@ -134,8 +134,17 @@ impl Scene {
         let name =
             if self.is_task() { format!("{}/undo", self.prefix()).into() } else { Arc::clone(&record) };
         let (mut spent, mut next) = self.tried(&record);
+        let (deaths, most) = (self.undo_deaths(&record), self.cell.node.options.max_recoveries);
+        if deaths > most {
+            let why = format!("its process died {deaths} times in a row while it was running");
+            self.give_up_undo(&record, &name, spent + 1, &undo.retry, Failure::permanent(why)).await;
+            return Ok(());
+        }
+        let mut is_suspect = deaths > 0 && deaths == most;
         loop {
             self.wait_until(next).await?;
+            // Until its end is recorded, nobody else is to be blamed for what it does.
+            let _alone = if mem::take(&mut is_suspect) { self.isolated().await? } else { None };
             let number = spent + 1;
             let started_at = self.now();
             if self.cell.subject.epoch > 0 {
@@ -166,6 +175,30 @@ impl Scene {
             // One that fails for good does not stop the others.
             let Some(retry) = retry else { return Ok(()) };
             (spent, next) = (number, Some(retry));
+        }
+    }
+
+    /// Records that an undo has failed for good without being tried once more.
+    async fn give_up_undo(
+        self: &Arc<Self>,
+        record: &str,
+        name: &str,
+        number: u32,
+        retry: &Retry,
+        failure: Failure,
+    ) {
+        self.log_failure(name, number, retry, &failure, None);
+        let (at, detail) = (self.now(), Detail { failure: Some(Box::new(failure)), ..Detail::default() });
+        let detail = self.encoded(&detail).await;
+        self.write(self.row(record, number, StepKind::Failed, at, at, None, detail)).await;
+    }
+
+    /// Waits until no other suspect of this node executes, unless the node gives the run up first.
+    async fn isolated(&self) -> Result<Option<OwnedSemaphorePermit>, Halted> {
+        tokio::select! {
+            // The semaphore is never closed.
+            alone = Arc::clone(&self.cell.node.isolation).acquire_owned() => Ok(alone.ok()),
+            () = self.halted() => Err(Halted),
         }
     }
 

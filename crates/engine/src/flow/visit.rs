@@ -14,7 +14,7 @@ use std::{
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
-use windlass_core::{CallKind, Detail, Failure, Kept, StepKind, Time, visit_of};
+use windlass_core::{ByName, CallKind, Detail, Failure, Kept, StepKind, Time, visit_of};
 use windlass_store::StepRow;
 
 use super::{
@@ -234,7 +234,7 @@ impl Visit {
         match outcome.await {
             Outcome::Value(json) => Ok(json),
             Outcome::Nothing => Err(Failure::permanent(format!("nothing is recorded of `{}`", self.id()))),
-            Outcome::Failed(failure) => Err(failure),
+            Outcome::Failed(failure) => Err(*failure),
         }
     }
 
@@ -272,7 +272,7 @@ impl State {
     /// Lets a visit of a state go on that waits for its next attempt, and answers whom to wake.
     pub(super) fn stop_resting(&mut self) -> Vec<Waker> {
         let is_resting =
-            |call: &&mut Call| call.kind == CallKind::Visit && matches!(call.status, Status::Backoff);
+            |call: &&mut Box<Call>| call.kind == CallKind::Visit && matches!(call.status, Status::Backoff);
         let mut woken = Vec::new();
         for call in self.open.values_mut().filter(is_resting) {
             (call.status, call.due) = (Status::Waiting, None);
@@ -336,7 +336,7 @@ impl State {
 
 /// Forgets what a call came to that is made once more when its visit is. A child that failed is not: it is a run of its
 /// own, and stays what it is.
-fn void(outcomes: &mut HashMap<Arc<str>, Outcome>, kept: &Kept) -> bool {
+fn void(outcomes: &mut ByName<Outcome>, kept: &Kept) -> bool {
     let has_failed = || matches!(outcomes.get(&kept.name), Some(Outcome::Failed(_)));
     let is_void = is_passing(&kept.name) || (kept.kind != CallKind::Child && has_failed());
     if is_void {

@@ -8,6 +8,7 @@ use windlass_store::{Act, StepRow, StoreError};
 
 use super::{Mail, RunCell, RunLoop, submit};
 use crate::{
+    boxed::boxed,
     committer::{Fate, Lost, Reply},
     flow::{self, Scene, Undone},
 };
@@ -17,6 +18,8 @@ pub(super) struct Ending {
     pub(super) verdict: Verdict,
     /// Puts them in order.
     job: JoinHandle<()>,
+    /// Answers when nothing of that is left, until somebody waits for it.
+    over: Option<oneshot::Receiver<()>>,
     /// Whose undos are run.
     scenes: Vec<Arc<Scene>>,
 }
@@ -31,6 +34,18 @@ impl Ending {
     pub(super) fn abort(self) -> JoinHandle<()> {
         self.job.abort();
         self.job
+    }
+
+    /// Stops it, and has the run given up when it has stopped: an undo is not to be executed by two nodes at once.
+    pub(super) fn hand_over(&mut self, cell: &Arc<RunCell>) {
+        self.job.abort();
+        let Some(over) = self.over.take() else { return };
+        let cell = Arc::clone(cell);
+        cell.node.user.clone().spawn(boxed(async move {
+            // Nobody sends anything: it is dropped.
+            over.await.ok();
+            cell.deliver(Mail::Surrender);
+        }));
     }
 }
 
@@ -57,17 +72,20 @@ impl RunLoop {
         }
         let scenes = undos.iter().map(|undone| Arc::clone(&undone.scene)).collect();
         let closing = Arc::clone(cell);
+        let (left, over) = oneshot::channel::<()>();
         let job = cell.node.user.spawn(async move {
+            // Dropped last.
+            let _left = left;
             // The verdict stands before anything follows from it.
             if is_kept.await.is_ok() {
                 closing.put_in_order(children, undos).await;
             }
         });
-        let ending = Ending { verdict, job, scenes };
+        let ending = Ending { verdict, job, over: Some(over), scenes };
         if cell.node.stopping.is_cancelled() {
             ending.halt();
         }
-        self.ending = Some(ending);
+        self.ending = Some(Box::new(ending));
     }
 
     /// Notes that a lane has completed, if it can be undone.
@@ -96,6 +114,7 @@ impl RunLoop {
                     Arc::new(room.map_err(|error| error.to_string())?)
                 }
             };
+            scene.note_undo_deaths(self.run.undo_deaths());
             undos.push(Undone { scene, result, code });
         }
         Ok(undos)

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use windlass_core::{Attempt, LaneId};
+use windlass_core::{Attempt, LaneId, Verdict};
 
 use super::{RunCell, RunLoop};
 use crate::{Code, Cx, arguments, attempt::Host, flow::Replayed};
 
 impl RunLoop {
-    /// Whether the run's verdict stands, so that its code only puts things in order.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.run.closing().is_some()
+    /// How the run will end, if that is settled: its code only puts things in order.
+    pub(crate) fn closing(&self) -> Option<Verdict> {
+        self.run.closing().cloned()
     }
 
     /// Replays the durable function that the run is, and does nothing else. `None` if it is a graph.

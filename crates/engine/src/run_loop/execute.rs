@@ -73,6 +73,7 @@ impl RunLoop {
         }
         if let Some(verdict) = self.run.closing().filter(|_| attempt.closing) {
             scene.close(verdict);
+            scene.note_undo_deaths(self.run.undo_deaths());
         }
         cx.inner().set_scene(Arc::new(scene));
         self.run.function_begins();

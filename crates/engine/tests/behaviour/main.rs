@@ -1,5 +1,6 @@
 //! What the engine does, in the laboratory's time.
 
+mod codec;
 mod fan_out;
 mod lab;
 mod launch;

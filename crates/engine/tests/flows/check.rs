@@ -290,3 +290,20 @@ async fn a_graph_is_compared_with_what_is_recorded_of_it(lab: Lab) -> Result<()>
     assert_eq!((lab.attempts("a"), lab.attempts("x")), (1, 0));
     Ok(())
 }
+
+#[windlass::test]
+async fn a_graph_that_is_being_undone_goes_on_with_that(lab: Lab) -> Result<()> {
+    let book = Task::new("book", |_| async { Ok(()) }).undo(|_| async {
+        tokio::time::sleep(secs(3600)).await;
+        Ok::<_, Failure>(())
+    });
+    let end = Task::new("end", |_| async { Err::<(), _>(Failure::permanent("no")) }).after(["book"]);
+    let graph = Workflow::builder("graph").tasks([book, end]).build()?;
+    let engine = lab.engine().workflow(graph.clone()).launch().await?;
+    let run = engine.start(graph.clone(), serde_json::Value::Null).await?;
+    lab.advance(secs(60)).await;
+    assert_eq!(run.status().await?.state, RunState::Undoing);
+    let report = engine.check(graph).await?;
+    assert!(matches!(report.runs[0].forecast, Forecast::Undoes), "{report}");
+    Ok(())
+}

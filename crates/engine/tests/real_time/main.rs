@@ -3,6 +3,7 @@
 mod at_once;
 mod hog;
 mod hostile;
+mod undo;
 
 use std::{
     sync::{
@@ -200,5 +201,33 @@ async fn a_quiet_engine_that_commits_on_the_threads_of_others_lets_them_have_the
     assert!(ticks > 5, "{TASKS} commits left others {ticks} turns");
     hog.let_go.store(true, Ordering::SeqCst);
     engine.stop().await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backlog_behind_long_runs_is_worked_off_as_places_come_free() -> Result<()> {
+    #[workflow]
+    mod mixed {
+        use super::*;
+
+        #[task]
+        pub async fn work(input: u64) -> Result<()> {
+            tokio::time::sleep(Duration::from_millis(input)).await;
+            Ok(())
+        }
+    }
+    // Most of the room is taken for an hour, so that a quarter of it is never free; and nobody looks by himself.
+    let engine = Engine::open("sqlite::memory:").max_runs(20).poll(Duration::from_secs(3600));
+    let engine = engine.workflow(mixed::workflow()).launch().await?;
+    engine.start_many(mixed::workflow(), vec![3_600_000; 17]).await?;
+    let backlog = engine.start_many(mixed::workflow(), vec![1; 100]).await?;
+    let all = async {
+        for run in backlog {
+            engine.run(&mixed::workflow(), run).await?;
+        }
+        Ok::<_, windlass::Error>(())
+    };
+    tokio::time::timeout(Duration::from_secs(20), all).await.expect("places that come free are used")?;
+    engine.stop_now().await?;
     Ok(())
 }

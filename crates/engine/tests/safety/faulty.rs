@@ -1,6 +1,7 @@
 //! A store between the engine and the real one, which does things to calls on purpose.
 
 use std::{
+    collections::HashMap,
     future::pending,
     sync::Arc,
     time::{Duration, Instant},
@@ -64,6 +65,8 @@ pub struct Faulty {
     hook: Mutex<Arc<Hook>>,
     observer: Arc<Mutex<Option<Observer>>>,
     stopwatch: Arc<Mutex<Option<Stopwatch>>>,
+    /// What becomes of batches that could not be written at once, and are asked for again: by where they are.
+    decided: Mutex<HashMap<usize, Fault>>,
     /// Held for reading by every call that writes.
     busy: Arc<RwLock<()>>,
     /// Set when no hint may come through.
@@ -78,6 +81,7 @@ impl Faulty {
             hook: Mutex::new(Arc::new(hook)),
             observer: Arc::default(),
             stopwatch: Arc::default(),
+            decided: Mutex::default(),
             busy: Arc::default(),
             deaf: None,
         }
@@ -104,14 +108,28 @@ impl Faulty {
         *self.stopwatch.lock() = Some(Box::new(stopwatch));
     }
 
+    fn decide(&self, asked: &Asked) -> Fault {
+        let hook = Arc::clone(&self.hook.lock());
+        hook(asked)
+    }
+
     fn call<T: Send + 'static>(
         &self,
         asked: Asked,
         call: impl for<'s> FnOnce(&'s dyn Store) -> Answer<'s, T> + Send + 'static,
         seen: impl FnOnce(&Result<T, StoreError>) + Send + 'static,
     ) -> Answer<'_, T> {
-        let hook = Arc::clone(&self.hook.lock());
-        let fault = hook(&asked);
+        let fault = self.decide(&asked);
+        self.suffer(fault, asked, call, seen)
+    }
+
+    fn suffer<T: Send + 'static>(
+        &self,
+        fault: Fault,
+        asked: Asked,
+        call: impl for<'s> FnOnce(&'s dyn Store) -> Answer<'s, T> + Send + 'static,
+        seen: impl FnOnce(&Result<T, StoreError>) + Send + 'static,
+    ) -> Answer<'_, T> {
         let failed = || StoreError::Unavailable("a fault on purpose".to_owned());
         match fault {
             Fault::None => self.go_on(&asked, call, seen),
@@ -212,6 +230,26 @@ impl Store for Faulty {
         self.call(Asked::Other, move |store| store.sweep(judge, limit), |_| {})
     }
 
+    fn commit_at_once(&self, node: Option<NodeId>, batch: &[Unit]) -> Option<Vec<Result<Written, Refusal>>> {
+        // Whoever wants to be alone is not disturbed.
+        let _busy = self.busy.try_read().ok()?;
+        let fault = self.decide(&Asked::Commit(Arc::new(batch.to_vec())));
+        if let Fault::None = fault
+            && let Some(answers) = self.inner.commit_at_once(node, batch)
+        {
+            if let Some(observer) = &*self.observer.lock() {
+                observer(node, batch, &Ok(answers.clone()));
+            }
+            return Some(answers);
+        }
+        self.decided.lock().insert(batch.as_ptr() as usize, fault);
+        None
+    }
+
+    fn lanes(&self) -> usize {
+        self.inner.lanes()
+    }
+
     fn commit(
         &self,
         node: Option<NodeId>,
@@ -224,7 +262,9 @@ impl Store for Faulty {
                 observer(node, &units, fate);
             }
         };
-        self.call(asked, move |store| store.commit(node, batch), seen)
+        let decided = self.decided.lock().remove(&(batch.as_ptr() as usize));
+        let fault = decided.unwrap_or_else(|| self.decide(&asked));
+        self.suffer(fault, asked, move |store| store.commit(node, batch), seen)
     }
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {

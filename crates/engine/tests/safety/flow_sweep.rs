@@ -20,6 +20,7 @@ use crate::{
     durable::{GO, Plan, errand, journey, sum},
     ledger::{self, Attempt, Ledger},
     program::note_records,
+    relay::deadly,
     role::{Boundary, Part, Role},
     room::Room,
     voyage::{Leg, Luggage, Voyage},
@@ -42,7 +43,9 @@ pub async fn travel(
 ) {
     let store = room.store_with(kill_at(kill)).await;
     note_records(&*store, role, room).await;
-    let mut builder = Engine::over(store)
+    let mut builder = Engine::over(deadly(store, kill))
+        // Those who kill it are no part of it.
+        .max_recoveries(u32::MAX)
         .resource(Voyage(Arc::clone(&ledger)))
         .resource(ledger)
         .workflow(journey::workflow())
@@ -95,17 +98,17 @@ where
 }
 
 /// A program that is killed, and what it does when it is not.
-struct Sweep {
-    place: Place,
+pub struct Sweep {
+    pub place: Place,
     by_machine: bool,
     links: u64,
     /// What is recorded of the two journeys and of their errands.
-    facts: Vec<BTreeSet<Fact>>,
+    pub facts: Vec<BTreeSet<Fact>>,
     took: Duration,
 }
 
 impl Sweep {
-    fn of(place: Place, links: u64) -> Self {
+    pub fn of(place: Place, links: u64) -> Self {
         Self::new(place, false, links)
     }
 
@@ -125,7 +128,7 @@ impl Sweep {
         sweep
     }
 
-    fn role(&self, room: &Room, boot: usize, kill: Option<Boundary>) -> Role {
+    pub fn role(&self, room: &Room, boot: usize, kill: Option<Boundary>) -> Role {
         Role::new(
             &boot.to_string(),
             room,
@@ -203,7 +206,7 @@ impl Sweep {
     }
 
     /// Holds the ledger against the records.
-    fn check(&self, room: &Room, boots: usize, story: &str) {
+    pub fn check(&self, room: &Room, boots: usize, story: &str) {
         let records = Records::of(room, story);
         for acknowledged in room.lines("acknowledged") {
             let run: RunId = acknowledged.parse().expect("a run id");
@@ -320,12 +323,6 @@ mod in_a_file {
     fn machines_that_are_killed_at_random_instants_repeat_nothing_recorded() {
         Sweep::of_machines(Place::InAFile, 2).kill_at_random(20);
     }
-
-    #[test]
-    #[ignore = "it takes minutes"]
-    fn functions_of_a_hundred_calls_that_are_killed_at_any_boundary_repeat_nothing_recorded() {
-        Sweep::of(Place::InAFile, 90).kill_at_boundaries(1);
-    }
 }
 
 #[cfg(feature = "postgres")]
@@ -345,11 +342,5 @@ mod on_postgres {
     #[test]
     fn machines_that_are_killed_at_any_boundary_of_a_record_repeat_nothing_recorded() {
         Sweep::of_machines(Place::on_postgres(), 2).kill_at_boundaries(5);
-    }
-
-    #[test]
-    #[ignore = "it takes minutes"]
-    fn functions_of_a_hundred_calls_that_are_killed_at_any_boundary_repeat_nothing_recorded() {
-        Sweep::of(Place::on_postgres(), 90).kill_at_boundaries(1);
     }
 }

@@ -64,11 +64,19 @@ pub enum Part {
     },
 }
 
-/// A side of a commit, counted since the process opened the database.
+/// A side of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Boundary {
+    /// Just before this one, counted since the process opened the database.
     Before(u64),
+    /// Just after this one.
     After(u64),
+    /// Just before the first that records how something ended.
+    BeforeRecord,
+    /// Just after the first that records how something ended.
+    AfterRecord,
+    /// Just after the first that records anything, the start of a step included.
+    AfterStart,
 }
 
 impl Role {

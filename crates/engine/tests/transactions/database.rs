@@ -45,6 +45,16 @@ impl Database {
         Engine::open(self.url.as_str()).resource(App { schema: self.schema.clone() })
     }
 
+    /// Adds a table `child` with a constraint that is looked at when the transaction is committed.
+    pub async fn defer(&self) {
+        let schema = &self.schema;
+        let make = format!(
+            "CREATE TABLE {schema}.parent (id int PRIMARY KEY); \
+             CREATE TABLE {schema}.child (parent int REFERENCES {schema}.parent DEFERRABLE INITIALLY DEFERRED)"
+        );
+        self.client.batch_execute(&make).await.unwrap();
+    }
+
     /// How many entries there are of a run.
     pub async fn entries(&self, run: RunId) -> i64 {
         let sql = format!("SELECT count(*) FROM {}.entry WHERE run = $1", self.schema);

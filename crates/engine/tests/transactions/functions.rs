@@ -139,6 +139,67 @@ mod sqlite {
         Ok(())
     }
 
+    /// Writes two things slowly, of which one has to wait for the other.
+    #[flow]
+    async fn both(_: &(), cx: &Flow) -> Result<()> {
+        let write = |name: &'static str| {
+            let run = cx.run_id().to_string();
+            cx.transaction(name, move |tx| {
+                std::thread::sleep(Duration::from_millis(1500));
+                tx.execute(ADD, [run.as_str(), name])
+            })
+        };
+        let (one, other) = tokio::join!(write("one"), write("other"));
+        one.and(other)?;
+        Ok(())
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_step_that_waits_for_its_turn_to_write_does_not_begin_once_its_run_is_stopped() -> Result<()> {
+        let (_directory, url, conn) = file().await;
+        let engine = Engine::open(&url).workflow(both::workflow()).launch().await?;
+        let run = engine.start(both::workflow(), ()).timeout(Duration::from_millis(500)).await?;
+        let id = run.id();
+        assert_eq!(run.await.unwrap_err().code(), "run_timed_out");
+        assert_eq!(entries(&conn, id), 1, "one was under way, and the other was not");
+        engine.stop().await?;
+        Ok(())
+    }
+
+    /// Goes on without the booking that could not be committed.
+    #[flow]
+    async fn orphan(_: &(), cx: &Flow, executed: Res<Executed>) -> Result<String> {
+        let (run, executed) = (cx.run_id().to_string(), Res::clone(&executed));
+        let write = move |tx: &Transaction<'_>| -> Result<()> {
+            executed.0.fetch_add(1, Ordering::SeqCst);
+            tx.execute(ADD, [run.as_str(), "orphan"])?;
+            tx.execute("INSERT INTO child VALUES (7)", [])?;
+            Ok(())
+        };
+        let retry = Retry::attempts(2).delay(Duration::from_millis(1));
+        let error = cx.transaction("write", write).retry(retry).await.unwrap_err().to_string();
+        let run = cx.run_id().to_string();
+        cx.transaction("write instead", move |tx| tx.execute(ADD, [run.as_str(), "instead"])).await?;
+        Ok(error)
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_constraint_that_fails_at_the_commit_is_a_failed_attempt_of_the_step() -> Result<()> {
+        let (_directory, url, conn) = file().await;
+        let tables = "CREATE TABLE parent (id INTEGER PRIMARY KEY); \
+            CREATE TABLE child (parent INTEGER REFERENCES parent (id) DEFERRABLE INITIALLY DEFERRED)";
+        conn.execute_batch(tables).unwrap();
+        let engine = Engine::open(&url).workflow(orphan::workflow()).resource(Executed::default());
+        let engine = engine.launch().await?;
+        let run = engine.start(orphan::workflow(), ()).await?;
+        let id = run.id();
+        let error = tokio::time::timeout(Duration::from_secs(20), run).await.expect("it is not stranded")?;
+        assert!(error.contains("could not be committed: FOREIGN KEY constraint failed"), "{error}");
+        assert_eq!(entries(&conn, id), 1);
+        engine.stop().await?;
+        Ok(())
+    }
+
     #[flow]
     async fn quick(pause: u64, cx: &Flow) -> Result<()> {
         let run = cx.run_id().to_string();
@@ -247,6 +308,8 @@ mod sqlite {
 
 #[cfg(feature = "postgres")]
 mod postgres {
+    use std::time::Duration;
+
     use parking_lot::Mutex;
     use windlass::postgres::{FlowExt, Isolation};
 
@@ -339,6 +402,35 @@ mod postgres {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_commit_that_never_arrived_is_done_again_and_counts_once() -> Result<()> {
         lose(Cut::Before).await
+    }
+
+    /// Goes on without the booking that could not be committed.
+    #[flow]
+    async fn orphan(_: &(), cx: &Flow, app: Res<App>) -> Result<String> {
+        let (run, add) = (&cx.run_id().to_string(), &app.add());
+        let wrong = &format!("INSERT INTO {}.child VALUES (7)", app.schema);
+        let write = cx.transaction("write", |tx| async move {
+            tx.execute(add, &[run, &"orphan"]).await?;
+            tx.execute(wrong, &[]).await
+        });
+        let error = write.retry(Retry::attempts(2).delay(Duration::from_millis(1))).await.unwrap_err();
+        cx.transaction("write instead", |tx| async move { tx.execute(add, &[run, &"instead"]).await })
+            .await?;
+        Ok(error.to_string())
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_constraint_that_fails_at_the_commit_is_a_failed_attempt_of_the_step() -> Result<()> {
+        let database = Database::new().await;
+        database.defer().await;
+        let engine = database.engine().workflow(orphan::workflow()).launch().await?;
+        let run = engine.start(orphan::workflow(), ()).await?;
+        let id = run.id();
+        let error = tokio::time::timeout(Duration::from_secs(20), run).await.expect("it is not stranded")?;
+        assert!(error.contains("could not be committed") && error.contains("foreign key"), "{error}");
+        assert_eq!(database.entries(id).await, 1);
+        engine.stop().await?;
+        Ok(())
     }
 
     #[flow]

@@ -53,6 +53,36 @@ async fn failures_panics_time_limits_and_swallowed_errors_leave_nothing() -> Res
 }
 
 #[workflow]
+mod orphan {
+    use super::*;
+
+    #[task(retry(attempts = 3, delay = "1ms"))]
+    pub async fn write(cx: &Cx, tx: &Transaction, app: Res<App>) -> Result<u32> {
+        tx.execute(&app.add(), &[&cx.run_id().to_string(), &"write"]).await?;
+        if cx.attempt() < 3 {
+            tx.execute(&format!("INSERT INTO {}.child VALUES (7)", app.schema), &[]).await?;
+        }
+        Ok(cx.attempt())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_constraint_that_fails_at_the_commit_is_a_failed_attempt() -> Result<()> {
+    let database = Database::new().await;
+    database.defer().await;
+    let engine = database.engine().workflow(orphan::workflow()).launch().await?;
+    let run = engine.start(orphan::workflow(), ()).await?;
+    let id = run.id();
+    assert_eq!(run.await?, 3);
+    assert_eq!(database.entries(id).await, 1);
+    let status = engine.run(&orphan::workflow(), id).status().await?;
+    let failure = status.task("write").unwrap().attempts[0].failure.as_ref().unwrap().to_string();
+    assert!(failure.contains("could not be committed") && failure.contains("foreign key"), "{failure}");
+    engine.stop().await?;
+    Ok(())
+}
+
+#[workflow]
 mod control {
     use super::*;
 

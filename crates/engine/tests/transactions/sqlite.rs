@@ -116,6 +116,54 @@ async fn a_task_with_a_transaction_is_executed_where_its_run_is() -> Result<()> 
     Ok(())
 }
 
+/// Tables of the application's with a constraint that is looked at when the transaction is committed.
+const DEFERRED: &str = "CREATE TABLE parent (id INTEGER PRIMARY KEY); CREATE TABLE child (run TEXT, parent INTEGER \
+    REFERENCES parent (id) DEFERRABLE INITIALLY DEFERRED)";
+
+#[workflow(output = write)]
+mod orphan {
+    use super::*;
+
+    #[task(retry(attempts = 3, delay = "1ms"))]
+    pub fn write(input: bool, cx: &Cx, tx: &Transaction) -> Result<u32> {
+        tx.execute(ADD, [cx.run_id().to_string(), cx.attempt().to_string()])?;
+        tx.execute("INSERT INTO child VALUES (?1, 7)", [cx.run_id().to_string()])?;
+        if input && cx.attempt() == 3 {
+            tx.execute("INSERT OR IGNORE INTO parent VALUES (7)", [])?;
+        }
+        Ok(cx.attempt())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_constraint_that_fails_at_the_commit_is_a_failed_attempt_and_disturbs_no_neighbour() -> Result<()> {
+    let (_directory, url, conn) = file().await;
+    conn.execute_batch(DEFERRED).unwrap();
+    let engine = Engine::open(&url).workflow(orphan::workflow()).workflow(order::workflow()).launch().await?;
+    let hopeless = engine.start(orphan::workflow(), false).await?;
+    let mut neighbours = Vec::new();
+    for _ in 0..20 {
+        neighbours.push(engine.start(order::workflow(), 3).await?);
+    }
+    let id = hopeless.id();
+    let error = hopeless.await.unwrap_err().to_string();
+    assert!(error.contains("could not be committed: FOREIGN KEY constraint failed"), "{error}");
+    let status = engine.run(&orphan::workflow(), id).status().await?;
+    assert_eq!(status.task("write").unwrap().attempts.len(), 3);
+    assert_eq!(entries(&conn, id), 0);
+    let saved = engine.start(orphan::workflow(), true).await?;
+    let id = saved.id();
+    assert_eq!(saved.await?, 3);
+    assert_eq!(entries(&conn, id), 1);
+    for neighbour in neighbours {
+        let id = neighbour.id();
+        assert_eq!(neighbour.await?, (3, 3));
+        assert_eq!(entries(&conn, id), 3);
+    }
+    engine.stop().await?;
+    Ok(())
+}
+
 #[workflow]
 mod stumble {
     use super::*;

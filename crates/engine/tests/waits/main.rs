@@ -2,7 +2,9 @@
 
 mod children;
 mod events;
+mod lethal;
 mod refused;
+mod shorter;
 mod sleeps;
 mod steering;
 mod undo;

@@ -7,8 +7,8 @@ use windlass_core::{ClaimId, NodeId, RunId, Time};
 use super::{
     Batch, Begun, LOCK, Letter, Outcome, TELL, beginning,
     statements::{
-        CHECK, CHECKED_INBOX, CHECKED_SAVED, CHECKED_STEPS, FORGET, FRESH, GIVEN, KEYS, KNOWN_ENDS, STARTS,
-        TAGS, TAKE_KEYS,
+        CHECKED_INBOX, CHECKED_SAVED, CHECKED_SPREAD, CHECKED_STEPS, FORGET, FRESH, GIVEN, KEYS, KNOWN_ENDS,
+        STARTS, TAGS, TAKE_KEYS,
     },
 };
 use crate::{column, error::Fault, session::Session};
@@ -28,17 +28,17 @@ impl Batch<'_> {
         let (steps, ends, starts, keys) = (&self.steps, &self.known_ends, &self.starts, &self.keys);
         let parents: [&(dyn ToSql + Sync); 1] = [&self.children.parent];
         let locked = Letter::of(session, LOCK, self.children.parent.is_empty(), &parents).await?;
-        let check: [&(dyn ToSql + Sync); 3] = [&self.runs, &self.claims, &node];
-        let check = Letter::of(session, CHECK, self.runs.is_empty(), &check).await?;
         let rows = steps.columns();
         let steps = Letter::of(session, CHECKED_STEPS, steps.run.is_empty(), &rows).await?;
-        let rows = self.children.columns(&node);
+        let rows = self.children.columns();
         let told = Letter::of(session, TELL, self.children.parent.is_empty(), &rows).await?;
         let rows = ends.columns();
         let ended = Letter::of(session, KNOWN_ENDS, ends.run.is_empty(), &rows).await?;
         let gone: [&(dyn ToSql + Sync); 1] = [&ends.run];
         let inbox = Letter::of(session, CHECKED_INBOX, ends.run.is_empty(), &gone).await?;
-        let saved = Letter::of(session, CHECKED_SAVED, ends.run.is_empty(), &gone).await?;
+        let left: [&(dyn ToSql + Sync); 1] = [&ends.left];
+        let spread = Letter::of(session, CHECKED_SPREAD, ends.left.is_empty(), &left).await?;
+        let saved = Letter::of(session, CHECKED_SAVED, ends.left.is_empty(), &left).await?;
         let taken = keys.taken();
         let taken = Letter::of(session, TAKE_KEYS, keys.run.is_empty(), &taken).await?;
         let kept = keys.kept();
@@ -58,10 +58,10 @@ impl Batch<'_> {
         let (
             now,
             locked,
-            check,
             steps,
             told,
             ended,
+            spread,
             inbox,
             saved,
             taken,
@@ -75,10 +75,10 @@ impl Batch<'_> {
         ) = tokio::join!(
             opening.send(),
             locked.rows(),
-            check.rows(),
             steps.rows(),
             told.rows(),
             ended.rows(),
+            spread.rows(),
             inbox.rows(),
             saved.rows(),
             taken.rows(),
@@ -92,7 +92,7 @@ impl Batch<'_> {
         );
         // The first that failed is to blame for the others.
         let now = now?;
-        for written in [locked, check, steps, told, ended, inbox, saved, taken] {
+        for written in [locked, steps, told, ended, spread, inbox, saved, taken] {
             written?;
         }
         let keys = keys.facts(&kept?)?;
@@ -113,13 +113,14 @@ impl Batch<'_> {
 }
 
 impl super::KnownEnds<'_> {
-    fn columns(&self) -> [&(dyn ToSql + Sync); 13] {
+    fn columns(&self) -> [&(dyn ToSql + Sync); 14] {
         [
             &self.workflow,
             &self.run,
             &self.generation,
             &self.state,
             &self.claim,
+            &self.definition,
             &self.output,
             &self.failure,
             &self.step_name,

@@ -2,10 +2,10 @@
 
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
-use windlass_core::{ClaimId, RunId};
+use windlass_core::RunId;
 use windlass_store::Wait;
 
-use crate::column;
+use crate::{column, tenure::Tenure};
 
 /// Taken in the order of ids, so that two batches never wait for each other.
 pub(crate) const LOCK: &str = "SELECT FROM {s}.run WHERE id = ANY($1) ORDER BY id FOR UPDATE";
@@ -13,8 +13,8 @@ pub(crate) const LOCK: &str = "SELECT FROM {s}.run WHERE id = ANY($1) ORDER BY i
 pub(super) const CONSUME: &str = "\
     WITH gone AS (\
         DELETE FROM {s}.inbox AS i \
-        USING unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS u (run, claim, seq), {s}.run AS r \
-        WHERE i.seq = u.seq AND i.run = u.run AND r.id = u.run AND r.node = $4 AND r.claim = u.claim \
+        USING unnest($1::uuid[], $2::int[], $3::bigint[]) AS u (run, tenure, seq), {s}.run AS r \
+        WHERE i.seq = u.seq AND i.run = u.run AND r.id = u.run AND r.tenure = u.tenure \
           AND NOT EXISTS (SELECT FROM {s}.ended AS e \
               WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
         RETURNING i.run, i.topic, i.key) \
@@ -24,10 +24,11 @@ pub(super) const CONSUME: &str = "\
 /// whoever sends to a run waits for the lock on it, so nothing comes in between.
 pub(super) const GIVE_UP: &str = "\
     WITH gone AS (\
-        UPDATE {s}.run AS r SET node = NULL, claim = NULL \
-        FROM unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::bigint[], $5::text[], $6::text[], $7::bigint[]) \
-            AS u (run, claim, state, until, topics, reason, blocked_by) \
-        WHERE r.id = u.run AND r.node = $8 AND r.claim = u.claim AND NOT EXISTS (SELECT FROM {s}.ended AS e \
+        UPDATE {s}.run AS r SET tenure = r.tenure + 1, definition = coalesce(r.definition, u.definition) \
+        FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::smallint[], $5::bigint[], $6::text[], $7::text[], \
+                    $8::bigint[]) \
+            AS u (run, tenure, definition, state, until, topics, reason, blocked_by) \
+        WHERE r.id = u.run AND r.tenure = u.tenure AND NOT EXISTS (SELECT FROM {s}.ended AS e \
             WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
         RETURNING r.id, r.queue, r.workflow, r.priority, u.state, u.until, u.reason, u.blocked_by, \
                   ARRAY (SELECT json_array_elements_text(u.topics::json)) AS topics), \
@@ -45,15 +46,15 @@ pub(super) const GIVE_UP: &str = "\
 #[derive(Default)]
 pub(super) struct Consumed {
     run: Vec<Uuid>,
-    claim: Vec<i64>,
+    tenure: Vec<i32>,
     seq: Vec<i64>,
 }
 
 impl Consumed {
-    pub(super) fn add(&mut self, run: RunId, claim: ClaimId, rows: &[i64]) {
+    pub(super) fn add(&mut self, run: RunId, tenure: Tenure, rows: &[i64]) {
         for seq in rows {
             self.run.push(column::run(run));
-            self.claim.push(column::claim(claim));
+            self.tenure.push(tenure.no);
             self.seq.push(*seq);
         }
     }
@@ -63,8 +64,8 @@ impl Consumed {
     }
 
     /// For [`CONSUME`].
-    pub(super) fn columns<'p>(&'p self, node: &'p Option<Uuid>) -> [&'p (dyn ToSql + Sync); 4] {
-        [&self.run, &self.claim, &self.seq, node]
+    pub(super) fn columns(&self) -> [&(dyn ToSql + Sync); 3] {
+        [&self.run, &self.tenure, &self.seq]
     }
 }
 
@@ -72,7 +73,8 @@ impl Consumed {
 #[derive(Default)]
 pub(super) struct Leaves<'a> {
     pub(super) run: Vec<Uuid>,
-    claim: Vec<i64>,
+    tenure: Vec<i32>,
+    definition: Vec<Option<i64>>,
     state: Vec<Option<i16>>,
     until: Vec<Option<i64>>,
     /// As JSON: lists in a list would have to be of one length.
@@ -83,10 +85,11 @@ pub(super) struct Leaves<'a> {
 
 impl<'a> Leaves<'a> {
     /// Without a wait, anyone may claim the run at once.
-    pub(super) fn add(&mut self, run: RunId, claim: ClaimId, wait: Option<&'a Wait>) {
+    pub(super) fn add(&mut self, run: RunId, tenure: Tenure, wait: Option<&'a Wait>) {
         let topics = wait.map_or(&[][..], |wait| &wait.topics);
         self.run.push(column::run(run));
-        self.claim.push(column::claim(claim));
+        self.tenure.push(tenure.no);
+        self.definition.push(tenure.definition);
         self.state.push(wait.map(|wait| wait.state as i16));
         self.until.push(wait.and_then(|wait| wait.until).map(|until| until.0));
         self.topics.push(serde_json::Value::from(topics).to_string());
@@ -95,7 +98,16 @@ impl<'a> Leaves<'a> {
     }
 
     /// For [`GIVE_UP`].
-    pub(super) fn columns<'p>(&'p self, node: &'p Option<Uuid>) -> [&'p (dyn ToSql + Sync); 8] {
-        [&self.run, &self.claim, &self.state, &self.until, &self.topics, &self.reason, &self.blocked_by, node]
+    pub(super) fn columns(&self) -> [&(dyn ToSql + Sync); 8] {
+        [
+            &self.run,
+            &self.tenure,
+            &self.definition,
+            &self.state,
+            &self.until,
+            &self.topics,
+            &self.reason,
+            &self.blocked_by,
+        ]
     }
 }

@@ -1,82 +1,85 @@
 //! What a batch says to the server.
+//!
+//! Where much is written, lists are spread out by the select itself (`SELECT unnest(…), unnest(…)`): from a function in the
+//! `FROM` the server would first gather all of them.
 
 /// What is known of the holder of each run.
 pub(super) const FACTS: &str = "\
-    SELECT coalesce(r.node = $3 AND r.claim = u.claim AND e.run IS NULL, false), coalesce(e.claim = u.claim, false), e.at \
-    FROM unnest($1::uuid[], $2::bigint[]) WITH ORDINALITY AS u (run, claim, no) \
+    SELECT coalesce(r.tenure = u.tenure AND e.run IS NULL, false), coalesce(e.claim = u.claim, false), e.at \
+    FROM unnest($1::uuid[], $2::bigint[], $3::int[]) WITH ORDINALITY AS u (run, claim, tenure, no) \
     LEFT JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r ON true \
     LEFT JOIN LATERAL (\
         SELECT * FROM {s}.ended WHERE workflow = r.workflow AND run = r.id AND generation = r.generation OFFSET 0) AS e ON true \
     ORDER BY u.no";
-/// The same, for a batch in which all is as it should be: raises when the node does not hold one of the runs.
-pub(super) const CHECK: &str = "\
-    SELECT {s}.all_held((\
-        SELECT count(*) FROM unnest($1::uuid[], $2::bigint[]) AS u (run, claim) \
-        CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
-        WHERE r.node = $3 AND r.claim = u.claim AND NOT EXISTS (SELECT FROM {s}.ended AS e \
-            WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0)) = cardinality($1::uuid[]))";
-/// After the check. One that is there already fails the batch, which is then written with care.
+/// Records of runs that the node holds beyond doubt. One that is there already fails the batch, which is then written
+/// with care.
 pub(super) const CHECKED_STEPS: &str = "\
-    INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail) \
-    SELECT * FROM unnest($1::uuid[], $2::int[], $3::text[], $4::int[], $5::int[], $6::int[], $7::smallint[], \
-                         $8::bigint[], $9::bigint[], $10::bytea[], $11::bytea[])";
+    INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, \
+        detail) \
+    SELECT unnest($1::uuid[]), unnest($2::int[]), unnest($3::text[]), unnest($4::int[]), unnest($5::int[]), \
+        unnest($6::int[]), unnest($7::smallint[]), unnest($8::bigint[]), unnest($9::bigint[]), unnest($10::bytea[]), \
+        unnest($11::bytea[])";
 /// Ends of runs that the node holds beyond doubt. A last step that only completed comes with them.
 pub(super) const KNOWN_ENDS: &str = "\
-    INSERT INTO {s}.ended (workflow, run, generation, state, at, claim, output, failure, step_name, step_attempt, \
-                           step_epoch, step_started_at, step_ended_at, step_output) \
-    SELECT u.workflow, u.run, u.generation, u.state, (SELECT {s}.clock()), u.claim, u.output, u.failure, u.step_name, \
-           u.step_attempt, u.step_epoch, u.step_started_at, u.step_ended_at, u.step_output \
-    FROM unnest($1::text[], $2::uuid[], $3::int[], $4::smallint[], $5::bigint[], $6::bytea[], $7::bytea[], \
-                $8::text[], $9::int[], $10::int[], $11::bigint[], $12::bigint[], $13::bytea[]) \
-        AS u (workflow, run, generation, state, claim, output, failure, step_name, step_attempt, step_epoch, \
-              step_started_at, step_ended_at, step_output)";
-/// What was published goes too, in the order of keys, as everybody locks it. That comes before the saved values go, so
-/// that none comes after.
-pub(super) const CHECKED_INBOX: &str = "\
+    INSERT INTO {s}.ended (workflow, run, generation, state, at, claim, definition, output, failure, step_name, \
+                           step_attempt, step_epoch, step_started_at, step_ended_at, step_output) \
+    SELECT u.workflow, u.run, u.generation, u.state, (SELECT {s}.clock()), u.claim, u.definition, u.output, u.failure, \
+           u.step_name, u.step_attempt, u.step_epoch, u.step_started_at, u.step_ended_at, u.step_output \
+    FROM (SELECT unnest($1::text[]) AS workflow, unnest($2::uuid[]) AS run, unnest($3::int[]) AS generation, \
+        unnest($4::smallint[]) AS state, unnest($5::bigint[]) AS claim, unnest($6::bigint[]) AS definition, \
+        unnest($7::bytea[]) AS output, unnest($8::bytea[]) AS failure, unnest($9::text[]) AS step_name, \
+        unnest($10::int[]) AS step_attempt, unnest($11::int[]) AS step_epoch, unnest($12::bigint[]) AS \
+        step_started_at, unnest($13::bigint[]) AS step_ended_at, unnest($14::bytea[]) AS step_output) AS u";
+/// What was published goes in the order of keys, as everybody locks it. That comes before the saved values go, so that
+/// none comes after.
+pub(super) const CHECKED_SPREAD: &str = "\
     WITH published AS MATERIALIZED (\
-        SELECT run, step, attempt FROM {s}.spread WHERE run = ANY($1) ORDER BY run, step, attempt FOR UPDATE), \
-    withdrawn AS (\
-        DELETE FROM {s}.spread AS s USING published AS p \
-        WHERE s.run = p.run AND s.step = p.step AND s.attempt = p.attempt) \
-    DELETE FROM {s}.inbox WHERE run = ANY($1)";
+        SELECT run, step, attempt FROM {s}.spread WHERE run = ANY($1) ORDER BY run, step, attempt FOR UPDATE) \
+    DELETE FROM {s}.spread AS s USING published AS p \
+    WHERE s.run = p.run AND s.step = p.step AND s.attempt = p.attempt";
+pub(super) const CHECKED_INBOX: &str = "DELETE FROM {s}.inbox WHERE run = ANY($1)";
 pub(super) const CHECKED_SAVED: &str = "DELETE FROM {s}.saved WHERE run = ANY($1)";
 /// Records of runs that the node holds. One that is there already stays as it is.
 pub(super) const STEPS: &str = "\
     INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail) \
     SELECT u.run, u.generation, u.name, u.attempt, u.started_in, u.epoch, u.kind, u.started_at, u.ended_at, u.output, \
            u.detail \
-    FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::text[], $5::int[], $6::int[], $7::int[], $8::smallint[], \
+    FROM unnest($1::uuid[], $2::int[], $3::int[], $4::text[], $5::int[], $6::int[], $7::int[], $8::smallint[], \
                 $9::bigint[], $10::bigint[], $11::bytea[], $12::bytea[]) WITH ORDINALITY \
-        AS u (run, claim, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail, no) \
+        AS u (run, tenure, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail, no) \
     CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
-    WHERE r.node = $13 AND r.claim = u.claim AND NOT EXISTS (SELECT FROM {s}.ended AS e \
+    WHERE r.tenure = u.tenure AND NOT EXISTS (SELECT FROM {s}.ended AS e \
         WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
     ORDER BY u.no ON CONFLICT DO NOTHING";
 pub(super) const ENDS: &str = "\
-    INSERT INTO {s}.ended (workflow, run, generation, state, at, claim, output, failure) \
-    SELECT r.workflow, r.id, r.generation, u.state, (SELECT {s}.clock()), u.claim, u.output, u.failure \
-    FROM unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::bytea[], $5::bytea[]) \
-        AS u (run, claim, state, output, failure) \
+    INSERT INTO {s}.ended (workflow, run, generation, state, at, claim, definition, output, failure) \
+    SELECT r.workflow, r.id, r.generation, u.state, (SELECT {s}.clock()), u.claim, \
+           CASE WHEN r.definition IS NULL THEN u.definition END, u.output, u.failure \
+    FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::bigint[], $5::smallint[], $6::bytea[], $7::bytea[]) \
+        AS u (run, claim, tenure, definition, state, output, failure) \
     CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
-    WHERE r.node = $6 AND r.claim = u.claim AND NOT EXISTS (SELECT FROM {s}.ended AS e \
+    WHERE r.tenure = u.tenure AND NOT EXISTS (SELECT FROM {s}.ended AS e \
         WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0)";
 /// What goes with an end that this claim has written.
 pub(super) const CLEAR_INBOX: &str = "\
-    WITH published AS MATERIALIZED (\
-        SELECT s.run, s.step, s.attempt FROM unnest($1::uuid[], $2::bigint[]) AS u (run, claim) \
-        JOIN {s}.run AS r ON r.id = u.run \
-        JOIN {s}.ended AS e ON e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation AND e.claim = u.claim \
-        JOIN {s}.spread AS s ON s.run = u.run ORDER BY s.run, s.step, s.attempt FOR UPDATE OF s), \
+    WITH mine AS MATERIALIZED (\
+        SELECT u.run FROM unnest($1::uuid[], $2::bigint[]) AS u (run, claim) \
+        CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
+        CROSS JOIN LATERAL (SELECT FROM {s}.ended \
+            WHERE workflow = r.workflow AND run = r.id AND generation = r.generation AND claim = u.claim OFFSET 0) AS e), \
+    published AS MATERIALIZED (\
+        SELECT run, step, attempt FROM {s}.spread WHERE run = ANY (ARRAY (SELECT run FROM mine)) \
+        ORDER BY run, step, attempt FOR UPDATE), \
     withdrawn AS (\
         DELETE FROM {s}.spread AS s USING published AS p \
         WHERE s.run = p.run AND s.step = p.step AND s.attempt = p.attempt) \
-    DELETE FROM {s}.inbox AS i USING unnest($1::uuid[], $2::bigint[]) AS u (run, claim), {s}.run AS r, {s}.ended AS e \
-    WHERE i.run = u.run AND r.id = u.run \
-      AND e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation AND e.claim = u.claim";
+    DELETE FROM {s}.inbox WHERE run = ANY (ARRAY (SELECT run FROM mine))";
 pub(super) const CLEAR_SAVED: &str = "\
-    DELETE FROM {s}.saved AS s USING unnest($1::uuid[], $2::bigint[]) AS u (run, claim), {s}.run AS r, {s}.ended AS e \
-    WHERE s.run = u.run AND r.id = u.run \
-      AND e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation AND e.claim = u.claim";
+    DELETE FROM {s}.saved WHERE run = ANY (ARRAY (\
+        SELECT u.run FROM unnest($1::uuid[], $2::bigint[]) AS u (run, claim) \
+        CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
+        CROSS JOIN LATERAL (SELECT FROM {s}.ended \
+            WHERE workflow = r.workflow AND run = r.id AND generation = r.generation AND claim = u.claim OFFSET 0) AS e))";
 /// Keys of runs that begin. Of several with one key the first gets it, unless it stands for a run already; one that has
 /// lapsed passes on. They are taken in their own order, so that two batches never wait for each other.
 pub(super) const TAKE_KEYS: &str = "\
@@ -103,38 +106,39 @@ pub(super) const FRESH: &str = "\
             SELECT l.no::int FROM unnest($15::text[], $16::text[]) WITH ORDINALITY AS l (queue, workflow, no) \
             WHERE EXISTS (SELECT FROM {s}.ready AS a WHERE a.queue = l.queue AND a.workflow = l.workflow)) AS busy), \
     started AS (\
-        INSERT INTO {s}.run (id, workflow, queue, priority, node, claim, generation, definition, opened_at, recoveries, \
+        INSERT INTO {s}.run (id, workflow, queue, priority, generation, definition, opened_at, recoveries, \
                              created_at, timeout, input, context, tags, forked_from, trace, parent, parent_topic) \
-        SELECT u.id, u.workflow, u.queue, u.priority, CASE WHEN u.claim IS NOT NULL AND u.line <> ALL(busy) THEN $17::uuid END, \
-               CASE WHEN u.line <> ALL(busy) THEN u.claim END, 1, \
+        SELECT u.id, u.workflow, u.queue, u.priority, 1, \
                CASE WHEN u.line <> ALL(busy) THEN u.definition END, \
                CASE WHEN u.delay > 0 THEN {s}.after(u.delay) ELSE now END, 0, now, u.timeout, u.input, u.context, \
                u.tags, u.forked_from, u.trace, u.parent, u.parent_topic \
-        FROM unnest($1::uuid[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[], $7::bytea[], \
-                    $8::bytea[], $9::text[], $10::uuid[], $11::text[], $12::bigint[], $13::bigint[], $14::int[], $18::uuid[], \
-                    $19::text[]) \
-            AS u (id, workflow, queue, priority, delay, timeout, input, context, tags, forked_from, trace, claim, \
-                  definition, line, parent, parent_topic), seen), \
+        FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS workflow, unnest($3::text[]) AS queue, \
+            unnest($4::smallint[]) AS priority, unnest($5::bigint[]) AS delay, unnest($6::bigint[]) AS timeout, \
+            unnest($7::bytea[]) AS input, unnest($8::bytea[]) AS context, unnest($9::text[]) AS tags, \
+            unnest($10::uuid[]) AS forked_from, unnest($11::text[]) AS trace, unnest($13::bigint[]) AS definition, \
+            unnest($14::int[]) AS line, unnest($18::uuid[]) AS parent, unnest($19::text[]) AS parent_topic) AS u, seen), \
     ready AS (\
         INSERT INTO {s}.ready (queue, workflow, priority, run) \
         SELECT u.queue, u.workflow, u.priority, u.id \
-        FROM unnest($1::uuid[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $12::bigint[], $14::int[]) \
-            AS u (id, workflow, queue, priority, delay, claim, line), seen \
+        FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS workflow, unnest($3::text[]) AS queue, \
+            unnest($4::smallint[]) AS priority, unnest($5::bigint[]) AS delay, unnest($12::bigint[]) AS claim, \
+            unnest($14::int[]) AS line) AS u, seen \
         WHERE u.delay = 0 AND (u.claim IS NULL OR u.line = ANY(busy))), \
     waiting AS (\
         INSERT INTO {s}.waiting (run, workflow, state, until, topics) \
         SELECT u.id, u.workflow, 0, {s}.after(u.delay), '{}' \
-        FROM unnest($1::uuid[], $2::text[], $5::bigint[]) AS u (id, workflow, delay) WHERE u.delay > 0), \
+        FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS workflow, unnest($5::bigint[]) AS delay) AS u \
+            WHERE u.delay > 0), \
     holding AS (\
         INSERT INTO {s}.holding (node, claims, runs) \
         SELECT $17::uuid, array_agg(u.claim), array_agg(u.id) \
-        FROM unnest($1::uuid[], $12::bigint[], $14::int[]) AS u (id, claim, line), seen \
+        FROM (SELECT unnest($1::uuid[]) AS id, unnest($12::bigint[]) AS claim, unnest($14::int[]) AS line) AS u, seen \
         WHERE u.claim IS NOT NULL AND u.line <> ALL(busy) HAVING count(*) > 0 \
         RETURNING no) \
     SELECT busy, (SELECT no FROM holding) FROM seen";
 /// Runs that begin. One that is wanted by the node is its own if nothing of the same line is ready.
 pub(super) const STARTS: &str = "\
-    WITH new AS (\
+    WITH new AS MATERIALIZED (\
         SELECT u.*, u.claim IS NOT NULL AND u.delay = 0 AND NOT EXISTS (\
             SELECT FROM {s}.ready AS a WHERE a.queue = u.queue AND a.workflow = u.workflow) AS own \
         FROM unnest($1::uuid[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[], $7::bytea[], \
@@ -146,23 +150,22 @@ pub(super) const STARTS: &str = "\
             EXISTS (SELECT FROM {s}.key AS k WHERE k.workflow = u.workflow AND k.key = u.key AND k.run = u.id OFFSET 0) \
             AND NOT EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.id OFFSET 0))), \
     started AS (\
-        INSERT INTO {s}.run (id, workflow, queue, priority, node, claim, generation, definition, opened_at, recoveries, \
+        INSERT INTO {s}.run (id, workflow, queue, priority, generation, definition, opened_at, recoveries, \
                              created_at, timeout, input, context, key, tags, forked_from, trace, parent, parent_topic) \
-        SELECT id, workflow, queue, priority, CASE WHEN own THEN $15::uuid END, CASE WHEN own THEN claim END, 1, \
-               CASE WHEN own THEN definition END, {s}.after(delay), 0, (SELECT {s}.clock()), timeout, input, context, key, tags, \
-               forked_from, trace, parent, parent_topic FROM new \
-        RETURNING id, workflow, queue, priority, claim, opened_at, opened_at > created_at AS delayed), \
+        SELECT id, workflow, queue, priority, 1, CASE WHEN own THEN definition END, {s}.after(delay), 0, \
+               (SELECT {s}.clock()), timeout, input, context, key, tags, forked_from, trace, parent, parent_topic \
+        FROM new), \
     ready AS (\
         INSERT INTO {s}.ready (queue, workflow, priority, run) \
-        SELECT queue, workflow, priority, id FROM started WHERE claim IS NULL AND NOT delayed), \
+        SELECT queue, workflow, priority, id FROM new WHERE delay = 0 AND NOT own), \
     waiting AS (\
         INSERT INTO {s}.waiting (run, workflow, state, until, topics) \
-        SELECT id, workflow, 0, opened_at, '{}' FROM started WHERE delayed), \
+        SELECT id, workflow, 0, {s}.after(delay), '{}' FROM new WHERE delay > 0), \
     holding AS (\
         INSERT INTO {s}.holding (node, claims, runs) \
-        SELECT $15, array_agg(DISTINCT claim), array_agg(id) FROM started WHERE claim IS NOT NULL HAVING count(*) > 0 \
+        SELECT $15, array_agg(claim), array_agg(id) FROM new WHERE own HAVING count(*) > 0 \
         RETURNING no) \
-    SELECT id, claim, (SELECT no FROM holding) FROM started";
+    SELECT id, CASE WHEN own THEN claim END, (SELECT no FROM holding) FROM new";
 pub(super) const TAGS: &str = "\
     INSERT INTO {s}.tag (tag, run) \
     SELECT u.tag, u.run FROM unnest($1::text[], $2::uuid[]) AS u (tag, run) \

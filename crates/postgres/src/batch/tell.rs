@@ -2,9 +2,9 @@
 
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
-use windlass_core::{ClaimId, RunId};
+use windlass_core::RunId;
 
-use crate::column;
+use crate::{column, tenure::Tenure};
 
 /// Asked just before the ends are written, of the same runs: of those that the node still holds. Whoever asks has locked
 /// the parents, none of whom does anything else in the batch. A parent that has ended, or is not there, is passed over; one
@@ -13,10 +13,10 @@ pub(super) const TELL: &str = "\
     WITH fresh AS MATERIALIZED (\
         SELECT p.id AS run, c.parent_topic AS topic, c.id || '/' || c.generation AS key, \
                convert_to(c.id::text, 'UTF8') AS body, u.no \
-        FROM unnest($1::uuid[], $2::bigint[]) WITH ORDINALITY AS u (run, claim, no) \
+        FROM unnest($1::uuid[], $2::int[]) WITH ORDINALITY AS u (run, tenure, no) \
         CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS c \
         CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = c.parent OFFSET 0) AS p \
-        WHERE c.node = $3 AND c.claim = u.claim AND NOT EXISTS (SELECT FROM {s}.ended AS e \
+        WHERE c.tenure = u.tenure AND NOT EXISTS (SELECT FROM {s}.ended AS e \
                 WHERE e.workflow = c.workflow AND e.run = c.id AND e.generation = c.generation OFFSET 0) \
           AND NOT EXISTS (SELECT FROM {s}.ended AS e \
                 WHERE e.workflow = p.workflow AND e.run = p.id AND e.generation = p.generation OFFSET 0)), \
@@ -37,19 +37,19 @@ pub(super) const TELL: &str = "\
 #[derive(Default)]
 pub(super) struct Children {
     run: Vec<Uuid>,
-    claim: Vec<i64>,
+    tenure: Vec<i32>,
     pub(super) parent: Vec<Uuid>,
 }
 
 impl Children {
-    pub(super) fn add(&mut self, run: RunId, claim: ClaimId, parent: RunId) {
+    pub(super) fn add(&mut self, run: RunId, tenure: Tenure, parent: RunId) {
         self.run.push(column::run(run));
-        self.claim.push(column::claim(claim));
+        self.tenure.push(tenure.no);
         self.parent.push(column::run(parent));
     }
 
     /// For [`TELL`].
-    pub(super) fn columns<'p>(&'p self, node: &'p Option<Uuid>) -> [&'p (dyn ToSql + Sync); 3] {
-        [&self.run, &self.claim, node]
+    pub(super) fn columns(&self) -> [&(dyn ToSql + Sync); 2] {
+        [&self.run, &self.tenure]
     }
 }

@@ -39,18 +39,19 @@ pub(super) const FREE_OWN: &str = "\
 pub(super) const ALONE: &str = "SELECT pg_advisory_xact_lock($1)";
 /// The runs that a node holds under a claim, the most urgent first.
 pub(super) const MINE: &str = "\
-    SELECT r.id, h.no FROM {s}.holding AS h CROSS JOIN LATERAL unnest(h.runs) AS u (run) \
-    CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
-    WHERE h.node = $1 AND h.claims @> ARRAY[$2::bigint] AND r.node = $1 AND r.claim = $2 \
-      AND NOT EXISTS (SELECT FROM {s}.ended AS e \
-          WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
-    ORDER BY r.priority, r.id, h.no";
+    SELECT run, no, tenure, definition FROM {s}.held \
+    WHERE node = $1 AND claims @> ARRAY[$2::bigint] AND claim = $2 ORDER BY priority, run";
 /// Each queue and workflow is a line; the heads of all lines are weighed together. A row that is locked is being moved
 /// by somebody else, so nobody ever waits here. Rows of `ready` never change, so that their place finds them again.
 ///
+/// Whoever deletes from `ready` has the run. Its own row is neither locked nor changed: nobody changes it while it is
+/// ready, so that it is as it was when its row in `ready` came.
+///
+/// Of a single line all is taken that was seen, if it is light enough; what is left out is ranked and weighed one by one.
+///
 /// Nothing is taken under a claim that the node holds runs under.
 pub(super) const TAKE: &str = "\
-    WITH line AS (\
+    WITH line AS MATERIALIZED (\
         SELECT q.queue, q.room, v.workflow, v.version, coalesce(b.priority, 0::smallint) AS priority, \
                coalesce(b.run, '00000000-0000-0000-0000-000000000000'::uuid) AS run \
         FROM unnest($3::text[], $4::bigint[]) AS q (queue, room) \
@@ -58,42 +59,50 @@ pub(super) const TAKE: &str = "\
         LEFT JOIN unnest($9::text[], $10::text[], $11::smallint[], $12::uuid[]) AS b (queue, workflow, priority, run) \
             ON b.queue = q.queue AND b.workflow = v.workflow \
         WHERE q.room > 0 AND NOT EXISTS (\
-            SELECT FROM {s}.holding AS h CROSS JOIN LATERAL unnest(h.runs) AS u (run) \
-            CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
-            WHERE h.node = $1 AND h.claims @> ARRAY[$2::bigint] AND r.node = $1 AND r.claim = $2 \
-              AND NOT EXISTS (SELECT FROM {s}.ended AS e \
-                  WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0))), \
+            SELECT FROM {s}.held WHERE node = $1 AND claims @> ARRAY[$2::bigint] AND claim = $2)), \
     seen AS MATERIALIZED (\
-        SELECT head.*, line.room, line.version FROM line CROSS JOIN LATERAL (\
-            SELECT a.ctid AS entry, a.queue, a.priority, a.run, \
-                   octet_length(r.input) + coalesce(octet_length(r.context), 0) AS own, \
-                   r.definition IS NULL AND r.has_records IS NULL AS is_new \
-            FROM {s}.ready AS a JOIN {s}.run AS r ON r.id = a.run \
+        SELECT head.*, line.room, line.version, r.* FROM line CROSS JOIN LATERAL (\
+            SELECT a.ctid AS entry, a.queue, a.priority, a.run FROM {s}.ready AS a \
             WHERE a.queue = line.queue AND a.workflow = line.workflow \
               AND (a.priority, a.run) >= (line.priority, line.run) \
-            ORDER BY a.priority, a.run LIMIT least(line.room, $7::bigint) FOR UPDATE OF a, r SKIP LOCKED) AS head), \
-    ranked AS (\
-        SELECT seen.*, row_number() OVER (PARTITION BY queue ORDER BY priority, run) AS place, \
-            own + CASE WHEN is_new THEN 0 ELSE \
-                    coalesce((SELECT sum(coalesce(octet_length(s.output), 0) + coalesce(octet_length(s.detail), 0)) \
-                              FROM {s}.step AS s WHERE s.run = seen.run), 0) END \
-                + coalesce((SELECT sum(octet_length(i.body)) FROM {s}.inbox AS i WHERE i.run = seen.run), 0) AS bytes \
+            ORDER BY a.priority, a.run LIMIT least(line.room, $7::bigint) FOR UPDATE SKIP LOCKED) AS head \
+        CROSS JOIN LATERAL (\
+            SELECT tenure, octet_length(input) + coalesce(octet_length(context), 0) AS own, \
+                   tenure = 1 AND has_records IS NULL AS is_new \
+            FROM {s}.run WHERE id = head.run OFFSET 0) AS r), \
+    light AS MATERIALIZED (\
+        SELECT (SELECT count(*) FROM line) = 1 AND coalesce(sum(own), 0) \
+            + coalesce((SELECT sum(octet_length(body)) FROM {s}.inbox WHERE run = ANY (ARRAY (SELECT run FROM seen))), 0) \
+            + coalesce((SELECT sum(coalesce(octet_length(output), 0) + coalesce(octet_length(detail), 0)) FROM {s}.step \
+                        WHERE run = ANY (ARRAY (SELECT run FROM seen WHERE NOT is_new))), 0) < $8::bigint AS yes \
         FROM seen), \
+    ranked AS (\
+        SELECT seen.*, row_number() OVER (PARTITION BY queue ORDER BY priority, run) AS place \
+        FROM seen WHERE NOT (SELECT yes FROM light)), \
     weighed AS (\
-        SELECT ranked.*, sum(bytes) OVER (ORDER BY priority, run ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS sum \
+        SELECT ranked.*, sum(own \
+            + CASE WHEN is_new THEN 0 ELSE \
+                coalesce((SELECT sum(coalesce(octet_length(s.output), 0) + coalesce(octet_length(s.detail), 0)) \
+                          FROM {s}.step AS s WHERE s.run = ranked.run), 0) END \
+            + coalesce((SELECT sum(octet_length(i.body)) FROM {s}.inbox AS i WHERE i.run = ranked.run), 0)) \
+            OVER (ORDER BY priority, run ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS sum \
         FROM ranked WHERE place <= room), \
     picked AS MATERIALIZED (\
-        SELECT * FROM weighed WHERE sum IS NULL OR sum < $8::bigint ORDER BY priority, run LIMIT $7::bigint), \
+        SELECT entry, run, tenure, version FROM seen WHERE (SELECT yes FROM light) \
+        UNION ALL (\
+            SELECT entry, run, tenure, version FROM weighed WHERE sum IS NULL OR sum < $8::bigint \
+            ORDER BY priority, run LIMIT $7::bigint)), \
     gone AS (\
         DELETE FROM {s}.ready WHERE ctid = ANY (ARRAY (SELECT entry FROM picked))), \
-    listed AS (\
-        INSERT INTO {s}.holding (node, claims, runs) \
-        SELECT $1, ARRAY[$2::bigint], array_agg(run) FROM picked HAVING count(*) > 0 RETURNING no) \
-    UPDATE {s}.run AS r SET node = $1, claim = $2, definition = coalesce(r.definition, p.version) \
-    FROM picked AS p WHERE r.id = p.run \
-    RETURNING r.id, r.workflow, r.queue, r.priority, r.created_at, r.timeout, r.input, r.context, r.key, r.tags, \
-              r.forked_from, r.trace, r.parent, r.parent_topic, r.generation, r.definition, r.opened_at, r.recoveries, \
-              p.is_new, (SELECT no FROM listed)";
+    added AS (\
+        INSERT INTO {s}.holding (node, claims, runs, tenures, definitions) \
+        SELECT $1, ARRAY[$2::bigint], array_agg(run), CASE WHEN max(tenure) > 1 THEN array_agg(tenure) END, \
+               CASE WHEN min(version) = max(version) THEN ARRAY[min(version)] ELSE array_agg(version) END \
+        FROM picked HAVING count(*) > 0 RETURNING no) \
+    SELECT r.id, r.workflow, r.queue, r.priority, r.created_at, r.timeout, r.input, r.context, r.key, r.tags, \
+           r.forked_from, r.trace, r.parent, r.parent_topic, r.generation, r.definition, r.opened_at, r.recoveries, \
+           r.tenure = 1 AND r.has_records IS NULL, (SELECT no FROM added), r.tenure \
+    FROM {s}.run AS r WHERE r.id = ANY (ARRAY (SELECT run FROM picked))";
 /// The limit keeps the planner from gathering all lines there are.
 pub(super) const MORE: &str = "\
     SELECT EXISTS (\

@@ -8,7 +8,7 @@ use windlass_store::{
     StoreError, Unit,
 };
 
-use crate::call::Call;
+use crate::{acts::CHILD, call::Call};
 
 /// An operation.
 #[derive(Clone, Debug)]
@@ -36,6 +36,8 @@ pub enum Said {
     /// What a claim got, and whether it knows that it has to look again.
     Claimed {
         runs: String,
+        /// The same without what children have sent.
+        unread: String,
         count: usize,
         looks_again: bool,
     },
@@ -55,7 +57,8 @@ impl Ask {
                     // Whoever got something claims again.
                     let count = claimed.tasks.len();
                     let looks_again = claimed.more || count > 0;
-                    return Said::Claimed { runs: format!("{:?}", claimed.tasks), count, looks_again };
+                    let runs = format!("{:?}", claimed.tasks);
+                    return Said::Claimed { unread: runs.clone(), runs, count, looks_again };
                 }
                 Err(error) => show::<()>(Err(error)),
             },
@@ -103,6 +106,11 @@ impl Ask {
 }
 
 impl Ask {
+    /// Whether it ends runs that nobody holds.
+    pub fn ends_idle(&self) -> bool {
+        matches!(self, Self::Commit(_, batch) if batch.iter().any(|unit| matches!(unit.act, Act::EndIdle { .. })))
+    }
+
     /// The first statement before which others can come in between. In most, nothing is locked or read before the
     /// third: a transaction begins, and a node takes its own lock or a client asks the time.
     pub fn first_stop(&self) -> usize {
@@ -132,6 +140,16 @@ impl Said {
         }
     }
 
+    /// Whether this is a claim that got the same runs as in the model, before a child sent something.
+    pub fn is_before(&self, model: &Self) -> bool {
+        match (self, model) {
+            (Self::Claimed { unread, looks_again, .. }, Self::Claimed { unread: theirs, .. }) => {
+                unread == theirs && *looks_again
+            }
+            _ => false,
+        }
+    }
+
     /// Whether this is what the model answers when less is done. Whoever claims must know that there is more; what is
     /// passed over when own runs are freed is looked for again with the next poll.
     pub fn agrees_with_less(&self, model: &Self, ask: &Ask) -> bool {
@@ -154,8 +172,14 @@ fn claimed(answer: Result<Claimed, StoreError>) -> Said {
         Ok(mut claimed) => {
             claimed.runs.iter_mut().for_each(|image| count(&mut image.inbox));
             let is_due = claimed.next_due.is_some_and(|due| due <= claimed.now);
+            let runs = format!("{:?}", claimed.runs);
+            for image in &mut claimed.runs {
+                image.inbox.retain(|row| &*row.topic != CHILD);
+                count(&mut image.inbox);
+            }
             Said::Claimed {
-                runs: format!("{:?}", claimed.runs),
+                runs,
+                unread: format!("{:?}", claimed.runs),
                 count: claimed.runs.len(),
                 looks_again: claimed.more || is_due,
             }

@@ -41,7 +41,8 @@ const CONTENTS: &str = "\
         (SELECT string_agg(t::text, E'\\n' ORDER BY t.id) FROM {s}.run AS t), '#', \
         (SELECT string_agg(t::text, E'\\n' ORDER BY t.run) FROM {s}.ready AS t), '#', \
         (SELECT string_agg(t::text, E'\\n' ORDER BY t.run) FROM {s}.waiting AS t), '#', \
-        (SELECT string_agg(concat_ws(' ', node, claims, runs), E'\\n' ORDER BY node, claims, runs) FROM {s}.holding), '#', \
+        (SELECT string_agg(concat_ws(' ', node, claims, runs, tenures, definitions), E'\\n' ORDER BY node, claims, runs) \
+            FROM {s}.holding), '#', \
         (SELECT string_agg(t::text, E'\\n' ORDER BY t.run, t.generation) FROM {s}.ended AS t), '#', \
         (SELECT string_agg(concat_ws(' ', run, generation, name, attempt, kind), E'\\n' ORDER BY seq) FROM {s}.step), '#', \
         (SELECT string_agg(concat_ws(' ', run, topic, key, body, at), E'\\n' ORDER BY seq) FROM {s}.inbox), '#', \
@@ -124,7 +125,10 @@ impl Database {
         // Rows of `holding` get new numbers: a store knows the old ones, and what became of them.
         let put_back = |table: &&str| {
             let (into, from) = match *table {
-                "holding" => ("holding (node, claims, runs)", "node, claims, runs"),
+                "holding" => (
+                    "holding (node, claims, runs, tenures, definitions)",
+                    "node, claims, runs, tenures, definitions",
+                ),
                 table => (table, "*"),
             };
             format!(

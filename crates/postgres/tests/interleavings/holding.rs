@@ -89,7 +89,7 @@ async fn whoever_claims_a_run_sees_what_came_to_it_just_before() {
         "CREATE FUNCTION {schema}.halt() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
             IF current_setting('application_name') LIKE '%.stopped' THEN PERFORM pg_advisory_xact_lock(4711); END IF; \
             RETURN NULL; END $$; \
-         CREATE TRIGGER halt BEFORE UPDATE ON {schema}.run FOR EACH STATEMENT EXECUTE FUNCTION {schema}.halt(); \
+         CREATE TRIGGER halt BEFORE DELETE ON {schema}.ready FOR EACH STATEMENT EXECUTE FUNCTION {schema}.halt(); \
          SELECT pg_advisory_lock(4711)"
     );
     database.client.batch_execute(&halt).await.unwrap();

@@ -3,7 +3,7 @@
 use crate::database::Database;
 
 /// What must never be found, and how to look for it.
-const NEVER: [(&str, &str); 11] = [
+const NEVER: [(&str, &str); 12] = [
     (
         "a run that is in no place",
         "SELECT id FROM places WHERE NOT ended AND NOT waits AND NOT held AND NOT ready",
@@ -31,17 +31,18 @@ const NEVER: [(&str, &str); 11] = [
         "SELECT s.run FROM {s}.spread AS s JOIN {s}.inbox AS i ON i.run = s.run AND i.topic = '!outcome' \
          WHERE i.key = s.generation || '/' || s.attempt || '/' || s.step",
     ),
+    ("a run that is held twice", "SELECT run FROM {s}.held GROUP BY run HAVING count(*) > 1"),
     (
-        "a held run that its node would not find",
-        "SELECT p.id FROM places AS p WHERE held AND NOT EXISTS (SELECT FROM {s}.holding AS h \
-         WHERE h.node = p.node AND p.id = ANY(h.runs) AND p.claim = ANY(h.claims))",
+        "a run that was held under a tenure which it has not reached",
+        "SELECT r.id FROM {s}.run AS r JOIN (SELECT unnest(runs) AS run, unnest(tenures) AS tenure FROM {s}.holding) AS h \
+         ON h.run = r.id WHERE h.tenure > r.tenure",
     ),
 ];
 
 const PLACES: &str = "\
     WITH mark AS (SELECT r.*, EXISTS (SELECT FROM {s}.ended AS e WHERE e.run = r.id AND e.generation = r.generation) \
         AS ended FROM {s}.run AS r), \
-    places AS (SELECT m.*, NOT m.ended AND m.node IS NOT NULL AS held, \
+    places AS (SELECT m.*, EXISTS (SELECT FROM {s}.held AS h WHERE h.run = m.id) AS held, \
         EXISTS (SELECT FROM {s}.waiting AS w WHERE w.run = m.id) AS waits, \
         EXISTS (SELECT FROM {s}.ready AS a WHERE a.run = m.id) AS ready FROM mark AS m)";
 

@@ -89,6 +89,11 @@ async fn whatever_meets_over_a_run_that_waits_for_its_attempts_takes_turns() {
 }
 
 #[tokio::test]
+async fn whatever_meets_over_a_run_that_some_of_its_attempts_have_stirred_takes_turns() {
+    meet_all(World::Stirred).await;
+}
+
+#[tokio::test]
 async fn whatever_meets_over_attempts_of_a_dead_node_takes_turns() {
     meet_all(World::SpreadDead).await;
 }

@@ -48,6 +48,8 @@ pub enum World {
     Spread,
     /// The same, and the run waits for their outcomes, held by nobody.
     Parked,
+    /// The same, and one of them has come: the run is ready, while the others are under way.
+    Stirred,
     /// The same as the first, and the node that holds attempts is dead.
     SpreadDead,
     /// A node holds a run; another one holds two children of it, and a third is ready.
@@ -137,13 +139,16 @@ impl World {
                 }
                 blocked()
             }
-            Self::Spread | Self::Parked | Self::SpreadDead => {
+            Self::Spread | Self::Parked | Self::Stirred | Self::SpreadDead => {
                 let message = hold(stage, ONE, FIRST, HELD).await;
                 put(stage, Ask::commit(ONE, vec![(FIRST, publish(&["b", "c"]))])).await;
                 put(stage, tasks_of(TWO, TAKEN.0)).await;
                 put(stage, Ask::commit(ONE, vec![(FIRST, publish(&["a"]))])).await;
-                if self == Self::Parked {
+                if matches!(self, Self::Parked | Self::Stirred) {
                     put(stage, Ask::commit(ONE, vec![(FIRST, park(HELD, vec![], wait_for(OUTCOME)))])).await;
+                    if self == Self::Stirred {
+                        put(stage, Ask::commit(TWO, vec![(FIRST, deliver("c"))])).await;
+                    }
                     return parked();
                 }
                 if self == Self::SpreadDead {

@@ -102,7 +102,7 @@ impl Scene {
             return Turn::Ended(id, outcome);
         }
         if is_stopped {
-            return Turn::Ended(Arc::clone(&call.id), Outcome::Failed(cut_off()));
+            return Turn::Ended(Arc::clone(&call.id), Outcome::Failed(Box::new(cut_off())));
         }
         if call.waker.as_ref().is_none_or(|known| !known.will_wake(waker)) {
             call.waker = Some(waker.clone());

@@ -8,6 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use serde::Serialize;
+use smallvec::SmallVec;
 use windlass_core::{CallKind, Detail, Failure, Retry, StepKind, Time, format_duration};
 use windlass_store::{Act, InboxRow, StepRow, Unit};
 
@@ -198,14 +199,18 @@ impl Scene {
     /// A record is durable. What follows from it is done when all before it are.
     pub(super) fn recorded(&self, place: u64, then: Then) {
         let mut state = self.state.lock();
-        state.early.insert(place, then);
-        let mut woken = Vec::new();
-        loop {
-            let next = state.taken_in;
-            let Some(then) = state.early.remove(&next) else { break };
+        if place != state.taken_in {
+            state.early.insert(place, then);
+            return;
+        }
+        let mut woken = SmallVec::<[Waker; 2]>::new();
+        let mut next = Some(then);
+        while let Some(then) = next {
             state.taken_in += 1;
             state.in_flight -= 1;
             woken.extend(state.take_in(then));
+            let place = state.taken_in;
+            next = state.early.remove(&place);
         }
         woken.extend(state.driver.clone());
         drop(state);

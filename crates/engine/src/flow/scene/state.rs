@@ -40,7 +40,7 @@ impl State {
             cx: None,
             is_unkept: false,
         };
-        self.open.insert(number, call);
+        self.open.insert(number, Box::new(call));
         if kind == CallKind::Visit {
             self.turning = Some(number);
         }
@@ -66,7 +66,7 @@ impl State {
 
     pub(in crate::flow) fn call_mut(&mut self, id: &str) -> Option<&mut Call> {
         let number = self.numbers.get(id)?;
-        self.open.get_mut(number)
+        self.open.get_mut(number).map(|call| &mut **call)
     }
 
     /// Sets when a call ends, or goes on, by itself.
@@ -86,7 +86,7 @@ impl State {
 
     /// The calls that somebody has to look after.
     pub(in crate::flow) fn attended(&self) -> impl Iterator<Item = &Call> {
-        self.waits.iter().filter_map(|number| self.open.get(number))
+        self.waits.iter().filter_map(|number| self.open.get(number)).map(|call| &**call)
     }
 
     /// Lets the function hear of the next thing that is recorded. Answers whether there was one, and whom to wake.
@@ -118,8 +118,8 @@ impl State {
 
     /// Waits whose time has to be recorded before it counts.
     pub(in crate::flow) fn promises(&mut self) -> Vec<(Arc<str>, CallKind, Time)> {
-        let unkept = |call: &&mut Call| call.is_unkept && matches!(call.status, Status::Waiting);
-        let promise = |call: &mut Call| {
+        let unkept = |call: &&mut Box<Call>| call.is_unkept && matches!(call.status, Status::Waiting);
+        let promise = |call: &mut Box<Call>| {
             (call.is_unkept, call.status) = (false, Status::Starting);
             Some((Arc::clone(&call.id), call.kind, call.due?))
         };
@@ -133,10 +133,14 @@ impl State {
         Some((Arc::clone(&call.id), call.kind))
     }
 
-    /// Asks the code of running steps to stop. Answers whether there is any.
+    /// Asks the code of running steps to stop. Answers whether there is any. What waits for its turn to write is to be
+    /// recorded as far as anybody knows, and does not begin then.
     pub(in crate::flow) fn stop_running(&self) -> bool {
-        let running = self.open.values().filter(|call| matches!(call.status, Status::Running));
-        running.inspect(|call| call.cx.iter().for_each(|cx| cx.inner().stop.set())).count() > 0
+        let is_running = |call: &Call| matches!(call.status, Status::Running);
+        let begun =
+            self.open.values().filter(|call| is_running(call) || matches!(call.status, Status::Recording));
+        begun.clone().flat_map(|call| &call.cx).for_each(|cx| cx.inner().stop.set());
+        begun.filter(|call| is_running(call)).count() > 0
     }
 
     /// Whether everything asked for is recorded and heard.

@@ -21,7 +21,7 @@ use crate::{
     Slot,
     attempt::{
         guard,
-        sqlite::{Missed, Writing, uncommitted},
+        sqlite::{Missed, Writing, refused, uncommitted},
     },
     authoring::caught::TaskError,
     boxed::boxed,
@@ -111,6 +111,7 @@ where
         (Ok(Transacted::Undone(Missed::Failed(_))), Some(Err(raised))) => Some(raised),
         (Ok(Transacted::Undone(Missed::Failed(failure))), _) => Some(failure.into()),
         (Ok(Transacted::Undone(Missed::Stopped)), _) => Some(stopped().into()),
+        (Ok(Transacted::Refused(why)), _) => Some(refused(&why).into()),
         (Err(error), _) if error.is_temporary() => Some(uncommitted(&error).into()),
         (known, _) => {
             booking.lose(match known {

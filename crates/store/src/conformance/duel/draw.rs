@@ -200,18 +200,7 @@ impl World {
         let Unit { run, act } = earlier;
         let claim = match act {
             Act::Start(new) => new.owner.as_ref().map(|owner| owner.claim),
-            Act::Record { claim, .. }
-            | Act::Save { claim, .. }
-            | Act::End { claim, .. }
-            | Act::Park { claim, .. }
-            | Act::Release { claim }
-            | Act::Publish { claim, .. }
-            | Act::Withdraw { claim, .. } => Some(*claim),
-            Act::Send(_)
-            | Act::EndIdle { .. }
-            | Act::Reopen { .. }
-            | Act::Deliver { .. }
-            | Act::SaveSpread { .. } => None,
+            act => act.holder(),
         };
         let claim = claim.unwrap_or_else(|| claim_id(dice));
         let consumed = Vec::new();
