@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::random;
+use crate::{Time, random};
 
 macro_rules! uuid_id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -67,6 +67,29 @@ uuid_id!(
     NodeId
 );
 
+impl RunId {
+    /// Sorts after every other.
+    pub const LAST: Self = Self::from_bytes([0xff; 16]);
+
+    /// The least id that is made at this time, to the millisecond: those made earlier sort before it. (A child sorts beside
+    /// its parent.)
+    #[must_use]
+    pub fn least(at: Time) -> Self {
+        let millis = u64::try_from(at.0.div_euclid(1000)).unwrap_or(0).min((1 << 48) - 1);
+        let mut bytes = [0; 16];
+        bytes[..6].copy_from_slice(&millis.to_be_bytes()[2..]);
+        Self::from_bytes(bytes)
+    }
+
+    /// When it was made, to the millisecond, by the clock of whoever made it.
+    #[must_use]
+    pub fn made_at(&self) -> Time {
+        let mut millis = [0; 8];
+        millis[2..].copy_from_slice(&self.as_bytes()[..6]);
+        Time(i64::from_be_bytes(millis) * 1000)
+    }
+}
+
 /// Names one claim: one span of time during which one node holds a run.
 ///
 /// Every change of hands writes a fresh one, so that a late message from an earlier holder is
@@ -108,5 +131,19 @@ impl TaskIx {
 impl From<usize> for TaskIx {
     fn from(index: usize) -> Self {
         Self(u32::try_from(index).expect("a graph has fewer than four thousand million tasks"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_lies_between_the_least_of_its_millisecond_and_that_of_the_next() {
+        let id = RunId::new();
+        let made = id.made_at();
+        assert!(RunId::least(made) <= id && id < RunId::least(Time(made.0 + 1000)));
+        assert_eq!(RunId::least(made).made_at(), made);
+        assert!(RunId::least(Time(-5)) <= id && RunId::least(Time::MAX) <= RunId::LAST);
     }
 }

@@ -16,6 +16,7 @@ mod id;
 mod kept;
 mod problem;
 mod random;
+mod retention;
 mod retry;
 mod rule;
 mod run;
@@ -40,6 +41,7 @@ pub use flow::{
 pub use graph::Graph;
 pub use id::{ClaimId, NodeId, RunId, TaskIx};
 pub use problem::{Problem, Problems};
+pub use retention::Retention;
 pub use retry::{Backoff, Retry, RetryOn};
 pub use rule::{ContextKey, Op, Rule, RuleError, RuleView, TaskOutcome};
 pub use run::{

@@ -27,6 +27,9 @@ struct Deploying;
 #[doc = include_str!("../../../docs/queues.md")]
 struct Queues;
 
+#[doc = include_str!("../../../docs/retention.md")]
+struct Retention;
+
 #[doc = include_str!("../../../docs/tenants.md")]
 struct Tenants;
 #[cfg(feature = "postgres")]

@@ -14,15 +14,18 @@ use tokio::time::{Instant, timeout, timeout_at};
 use windlass_store::{DefinitionId, DefinitionRow, Store};
 
 use crate::{
-    AnyWorkflow, Client, Codec, Compressed, Error, Executor, ForeignWaits, Overdue, Resources,
+    AnyWorkflow, Client, Codec, Compressed, Error, Executor, Failure, ForeignWaits, Overdue, Resources,
+    Retention,
     authoring::transaction,
     backroom::Backroom,
     boxed::boxed,
     claimer::Claimer,
     codec::Guarded,
+    discard::Archive,
     heart::Heart,
     hub::{Hub, PAYLOAD_LIMIT},
     identity::Identity,
+    janitor::Janitor,
     machine::{BreakerState, Health, Managed, Observer, Wardens},
     node::{Node, Registered, Saboteur},
     options::{DEFAULT_QUEUE, Options},
@@ -382,6 +385,25 @@ impl EngineBuilder {
         self.set(|options| options.max_recoveries = deaths)
     }
 
+    /// How long runs are kept after they have ended. Older ones are discarded in the background, a few at a time. Give all
+    /// engines on a database the same: any of them may do it. Default: 7 days for what completed, 30 for the rest.
+    ///
+    /// A run is kept in any case while a parent has not heard of its end.
+    pub fn retention(self, retention: Retention) -> Self {
+        self.set(|options| options.retention = retention)
+    }
+
+    /// Hands every run to this before this engine discards it, as JSON with its input, its records and its result. If it
+    /// fails, the run is kept and handed over again later. A run may be handed over more than once: when the process dies
+    /// just then, or another acts at the same time.
+    pub fn archive<F, A>(self, keep: F) -> Self
+    where
+        F: Fn(serde_json::Value) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        self.set(|options| options.archive = Archive::new(keep))
+    }
+
     /// The safety net: how often to look for work without being told of any. Default: 5 s.
     pub fn poll(self, every: Duration) -> Self {
         self.set(|options| options.poll = every)
@@ -415,6 +437,8 @@ impl EngineBuilder {
         self.options.virtual_time = true;
         self.options.rehearse = true;
         self.options.foreign = ForeignWaits::Fail;
+        // Time passes quickly here, and what has ended is what a test looks at.
+        self.options.retention = Retention::forever();
         self.lab = Some((lab, process));
         self
     }
@@ -487,6 +511,7 @@ impl EngineBuilder {
         if spreads {
             hub.backroom.spawn(Outpost::new(Arc::clone(&node)).run());
         }
+        hub.backroom.spawn(Janitor::new(Arc::clone(&node)).run());
         hub.backroom.spawn(Watcher::new(Arc::clone(&hub), Some(Arc::clone(&node))).run());
         let engine = Engine { client: Client::new(hub, Some(Arc::clone(&node))), node };
         #[cfg(feature = "testing")]

@@ -62,6 +62,14 @@ pub enum Error {
         /// How it stands.
         state: RunState,
     },
+    /// The run cannot be discarded now.
+    #[error("run {run} cannot be discarded: {why}")]
+    NotDiscardable {
+        /// The run.
+        run: RunId,
+        /// Why, and what to do.
+        why: String,
+    },
     /// The key stands for another run, which was started with another input.
     #[error(
         "key `{key}` of workflow `{workflow}` belongs to run {run}, whose input is different; use another \
@@ -200,6 +208,7 @@ impl Error {
             Self::EventName { .. } => "event_name",
             Self::AlreadyEnded { .. } => "already_ended",
             Self::NotRetryable { .. } => "not_retryable",
+            Self::NotDiscardable { .. } => "not_discardable",
             Self::KeyTaken { .. } => "key_taken",
             Self::PayloadTooLarge { .. } => "payload_too_large",
             Self::Encode { .. } => "encode",

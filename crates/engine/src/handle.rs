@@ -16,6 +16,8 @@ use windlass_store::{Act, End, NewRun, Place, Refusal, RunImage, RunRow, StepRow
 
 use crate::{
     Client, Error, Event, Pending, RunError, RunStatus, Sending, Watch,
+    discard::{self, Outcome},
+    export,
     flow::{self, INHERITED},
     hub::Hub,
     status,
@@ -248,6 +250,42 @@ impl<O> Run<O> {
         }
     }
 
+    /// Forgets a run that has ended, for ever, with its records and its key. The reason goes to the log.
+    ///
+    /// # Errors
+    ///
+    /// When the run has not ended, its parent has not heard of its end yet, the engine's
+    /// [`archive`](crate::EngineBuilder::archive) has failed, or there is no such run.
+    pub async fn discard(&self, reason: impl AsRef<str>) -> Result<(), Error> {
+        let image = self.load().await?;
+        let (state, generation) = (image.standing.state(), image.standing.generation);
+        let runs = vec![(self.id, generation)];
+        let outcomes = discard::discard(self.client.hub(), self.client.node(), runs).await?;
+        match outcomes.into_iter().next() {
+            Some((run, Outcome::Gone)) => {
+                tracing::info!(%run, workflow = &*self.workflow, reason = reason.as_ref(), "a run was discarded by hand");
+                Ok(())
+            }
+            Some((run, Outcome::Kept(refusal))) if refusal != Refusal::Unknown => {
+                Err(Error::NotDiscardable { run, why: why_kept(state, &refusal) })
+            }
+            Some((run, Outcome::NotArchived(why))) => {
+                Err(Error::NotDiscardable { run, why: format!("the archive failed: {why}") })
+            }
+            Some((run, Outcome::Kept(_))) => Err(Error::UnknownRun(run)),
+            None => Err(Error::UnknownRun(self.id)),
+        }
+    }
+
+    /// Everything that is recorded of the run, as JSON, with its input, its results and its errors.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such run, the store cannot be asked, or a payload cannot be decoded.
+    pub async fn export(&self) -> Result<serde_json::Value, Error> {
+        export::export(self.client.hub(), self.load().await?).await
+    }
+
     /// A stream of what happens to the run, from its beginning to its end.
     pub fn watch(&self) -> Watch {
         Watch::new(self.client.clone(), self.id)
@@ -336,6 +374,15 @@ impl<O: DeserializeOwned> Future for Run<O> {
 impl<O> fmt::Debug for Run<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Run").field("id", &self.id).field("workflow", &self.workflow).finish_non_exhaustive()
+    }
+}
+
+/// Why a run that was to be discarded is still there.
+fn why_kept(state: RunState, refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Open if state.is_terminal() => "it was retried just now".to_owned(),
+        Refusal::Open => format!("it is {state}; cancel it first, or wait for its end"),
+        refusal => refusal.to_string(),
     }
 }
 

@@ -64,12 +64,14 @@ mod codec;
 mod committer;
 mod crew;
 mod cx;
+mod discard;
 #[cfg(all(doctest, feature = "sqlite", feature = "macros"))]
 mod doc_tests;
 mod drive;
 mod engine;
 mod error;
 mod executor;
+mod export;
 mod flow;
 mod guest;
 mod guests;
@@ -77,6 +79,7 @@ mod handle;
 mod heart;
 mod hub;
 mod identity;
+mod janitor;
 pub mod machine;
 mod metric;
 mod node;
@@ -130,8 +133,8 @@ pub use tenants::{OpenTenants, Tenant, Tenants};
 pub use watch::{Update, Watch};
 pub use watchdog::Overdue;
 pub use windlass_core::{
-    CallKind, Changes, Context, ContextError, Failure, FailureKind, Retry, Rule, RunId, RunState, Skip,
-    StepKind, TaskState, Time, Verdict,
+    CallKind, Changes, Context, ContextError, Failure, FailureKind, Retention, Retry, Rule, RunId, RunState,
+    Skip, StepKind, TaskState, Time, Verdict,
 };
 /// Turns an `async fn` into a workflow that goes on where it stopped, whatever happens to the process.
 ///

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use crate::ForeignWaits;
+use crate::{ForeignWaits, Retention, discard::Archive};
 
 /// The queue that runs and tasks are in when nobody says otherwise.
 pub(crate) const DEFAULT_QUEUE: &str = "default";
@@ -27,6 +27,8 @@ pub(crate) struct Options {
     /// Whether durable functions are run again from their top after every step.
     pub(crate) rehearse: bool,
     pub(crate) foreign: ForeignWaits,
+    pub(crate) retention: Retention,
+    pub(crate) archive: Archive,
 }
 
 impl Default for Options {
@@ -47,6 +49,8 @@ impl Default for Options {
             virtual_time: false,
             rehearse: false,
             foreign: ForeignWaits::default(),
+            retention: Retention::default(),
+            archive: Archive::default(),
         }
     }
 }

@@ -5,7 +5,11 @@ use std::{future::Future, sync::Arc};
 use windlass_core::{RunId, RunState, Time};
 use windlass_store::{Page, Place, Query, RunSummary};
 
-use crate::{Cancelled, Client, Error, Run, status};
+use crate::{
+    Cancelled, Client, Error, Run,
+    discard::{Outcome, discard},
+    status,
+};
 
 /// How many runs a bulk action takes at a time.
 const PORTION: usize = 200;
@@ -47,6 +51,11 @@ impl Runs {
     /// Only failed runs.
     pub fn failed(self) -> Self {
         self.state(RunState::Failed)
+    }
+
+    /// Only failed and abandoned runs: those that somebody has to look at.
+    pub fn dead(self) -> Self {
+        self.failed().state(RunState::Abandoned)
     }
 
     /// Only completed runs.
@@ -202,6 +211,38 @@ impl Runs {
     pub async fn retry_all(self) -> Result<Bulk, Error> {
         let ended = self.only(|state| state.is_terminal() && state != RunState::Completed);
         ended.each(|mut run| async move { done(run.retry().await) }).await
+    }
+
+    /// Discards every run that fits and has ended, for ever, with its records and its key. The reason goes to the log.
+    ///
+    /// A run is passed over while its parent has not heard of its end, or when it could not be handed to the engine's
+    /// [`archive`](crate::EngineBuilder::archive).
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be asked. What was done until then stays done.
+    pub async fn discard_all(self, reason: impl AsRef<str>) -> Result<Bulk, Error> {
+        let reason = reason.as_ref();
+        let mut ended = self.only(RunState::is_terminal);
+        let mut bulk = Bulk::default();
+        if ended.query.states.is_empty() {
+            return Ok(bulk);
+        }
+        ended.query.limit = PORTION;
+        loop {
+            let page = ended.page().await?;
+            let runs = page.runs.iter().map(|run| (run.id, run.standing.generation)).collect();
+            let outcomes = discard(ended.client.hub(), ended.client.node(), runs).await?;
+            let gone = outcomes.iter().filter(|(_, outcome)| *outcome == Outcome::Gone).count();
+            bulk.done += gone;
+            bulk.passed_over += outcomes.len() - gone;
+            match page.runs.last() {
+                Some(last) if page.more => ended.query.after = Some(last.id),
+                _ => break,
+            }
+        }
+        tracing::info!(runs = bulk.done, reason, "runs were discarded by hand");
+        Ok(bulk)
     }
 
     /// Narrows the search to the states that an action makes sense for.

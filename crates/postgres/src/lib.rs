@@ -25,6 +25,7 @@ mod commit;
 mod connector;
 mod control;
 mod definition;
+mod discard;
 mod error;
 mod find;
 mod frontier;

@@ -11,13 +11,13 @@ use tokio::{
 use uuid::Uuid;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
-    Along, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Fate, Heartbeat, Hint, InboxRow,
-    Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow,
-    Store, StoreError, Swept, Unit, Written,
+    Aged, AgedRun, Along, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Fate, Heartbeat,
+    Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim,
+    SpreadClaimed, SpreadRow, Store, StoreError, Swept, Unit, Written,
 };
 
 use crate::{
-    Isolation, OpenError, PostgresOptions, Transaction, claim, column, commit, definition,
+    Isolation, OpenError, PostgresOptions, Transaction, claim, column, commit, definition, discard,
     error::Fault,
     find,
     frontier::Frontier,
@@ -411,6 +411,14 @@ impl Store for Postgres {
 
     fn find(&self, query: Query) -> Answer<'_, Page> {
         self.ask(async move |shared, session| find::find(&session, &shared.schema, &query).await)
+    }
+
+    fn aged(&self, request: Aged) -> Answer<'_, Vec<AgedRun>> {
+        self.ask(async move |_, session| discard::aged(&session, &request).await)
+    }
+
+    fn discard(&self, node: Option<NodeId>, runs: Vec<(RunId, u32)>) -> Answer<'_, Vec<Result<(), Refusal>>> {
+        self.ask(async move |_, session| discard::discard(&session, node, &runs).await)
     }
 
     fn nodes(&self) -> Answer<'_, Vec<NodeRow>> {

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use common::{cluster, connect, fresh, new_run, node, step};
 use windlass_core::{ClaimId, NodeId, RunId, RunState};
 use windlass_postgres::{Postgres, PostgresOptions};
-use windlass_store::{Act, Claim, DefinitionId, NewEnd, NewMessage, NewRun, Parent, Store, Unit, Wait};
+use windlass_store::{Act, Aged, Claim, DefinitionId, NewEnd, NewMessage, NewRun, Parent, Store, Unit, Wait};
 
 /// How many runs are held, and how many have ended. Whoever looks through all that have ended for each that is held
 /// takes minutes.
@@ -136,10 +136,18 @@ impl World {
         self.commit(mine.clone().map(|number| (number, end(ClaimId(claim))))).await;
         note("ends", began);
         let began = Instant::now();
-        self.commit(mine.map(|number| (number, end(ClaimId(claim))))).await;
+        self.commit(mine.clone().map(|number| (number, end(ClaimId(claim))))).await;
         note("ends again", began);
         let told = store.load(run(parent)).await.unwrap().unwrap().inbox;
         assert_eq!(told.len() as u64, HELD);
+        self.commit([(parent, end(ClaimId(parent)))].into_iter()).await;
+        let aged = Aged { after: None, before: run(parent), limit: HELD as usize };
+        note("aged", timed(store.aged(aged)).await);
+        let runs = mine.map(|number| (run(number), 1)).collect();
+        let began = Instant::now();
+        let gone = store.discard(Some(*me), runs).await.unwrap();
+        note("discards", began);
+        assert!(gone.iter().all(Result::is_ok), "{gone:?}");
         took
     }
 }

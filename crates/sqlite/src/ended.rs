@@ -106,6 +106,11 @@ pub(crate) fn reopen(conn: &Connection, run: RunId, core: &Core, row: &EndedRow)
         output.as_deref(),
         failure.as_deref(),
     ])?;
+    remove(conn, run, core)
+}
+
+/// Takes a run from its end.
+pub(crate) fn remove(conn: &Connection, run: RunId, core: &Core) -> rusqlite::Result<()> {
     conn.prepare_cached(REMOVE)?.execute(params![core.workflow, run.as_bytes()])?;
     Ok(())
 }

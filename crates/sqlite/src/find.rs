@@ -186,7 +186,8 @@ fn summary(book: &mut Book, id: RunId, query: &Query) -> rusqlite::Result<Option
     let Book { conn, names } = book;
     let mut find = conn.prepare_cached(SUMMARY)?;
     let mut rows = find.query([id.as_bytes()])?;
-    let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    // One that was held, ended and was discarded may still be listed.
+    let Some(row) = rows.next()? else { return Ok(None) };
     let core = Core {
         workflow: row.get(0)?,
         queue: row.get(1)?,

@@ -10,6 +10,7 @@ const ADD: &str = "INSERT INTO inbox (run, topic, key, body, at) VALUES (?1, ?2,
 const KNOWN: &str = "\
     SELECT EXISTS (SELECT 1 FROM inbox WHERE run = ?1 AND topic = ?2 AND key = ?3) \
         OR EXISTS (SELECT 1 FROM delivered WHERE run = ?1 AND topic = ?2 AND key = ?3)";
+const HOLDS: &str = "SELECT EXISTS (SELECT 1 FROM inbox WHERE run = ?1 AND topic = ?2 AND key = ?3)";
 const READ: &str = "SELECT seq, run, topic, body, at FROM inbox WHERE run = ?1 ORDER BY seq";
 const TOPICS: &str = "SELECT topic FROM inbox WHERE run = ?1";
 const RECEIVERS: &str = "SELECT DISTINCT run FROM inbox";
@@ -25,7 +26,7 @@ const CLEAR: &str = "DELETE FROM inbox WHERE run = ?1";
 const FEW: i64 = 1000;
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[ADD, KNOWN, READ, TOPICS, DELIVER, REMOVE, CLEAR];
+pub(crate) const STATEMENTS: &[&str] = &[ADD, KNOWN, HOLDS, READ, TOPICS, DELIVER, REMOVE, CLEAR];
 
 /// Adds a row.
 pub(crate) fn add(conn: &Connection, run: RunId, message: &NewMessage, at: Time) -> rusqlite::Result<()> {
@@ -37,6 +38,11 @@ pub(crate) fn add(conn: &Connection, run: RunId, message: &NewMessage, at: Time)
 /// Whether a message with this key lies in the inbox of a run or was taken in.
 pub(crate) fn knows(conn: &Connection, run: RunId, topic: &str, key: &str) -> rusqlite::Result<bool> {
     conn.prepare_cached(KNOWN)?.query_row(params![run.as_bytes(), topic, key], |row| row.get(0))
+}
+
+/// Whether a message with this key lies in the inbox of a run.
+pub(crate) fn holds(conn: &Connection, run: RunId, topic: &str, key: &str) -> rusqlite::Result<bool> {
+    conn.prepare_cached(HOLDS)?.query_row(params![run.as_bytes(), topic, key], |row| row.get(0))
 }
 
 /// The inbox of a run, oldest first.

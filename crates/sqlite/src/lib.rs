@@ -27,6 +27,7 @@ mod column;
 mod commit;
 mod definition;
 mod desk;
+mod discard;
 mod ended;
 mod error;
 mod find;

@@ -11,6 +11,8 @@ const TEXT: &str = "SELECT text FROM name WHERE no = ?1";
 const ADD: &str = "INSERT INTO name (text) VALUES (?1) RETURNING no";
 const ALL: &str = "SELECT no FROM name ORDER BY no";
 
+const IN_ORDER: &str = "SELECT text, no FROM name ORDER BY text";
+
 #[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] = &[NUMBER, TEXT];
 
@@ -63,6 +65,11 @@ impl Names {
     /// The number of every name there is. There are as many as workflows and queues.
     pub(crate) fn all(conn: &Connection) -> rusqlite::Result<Vec<i64>> {
         conn.prepare_cached(ALL)?.query_map([], |row| row.get(0))?.collect()
+    }
+
+    /// Every name with its number, in the order of the names, byte by byte.
+    pub(crate) fn in_order(conn: &Connection) -> rusqlite::Result<Vec<(Arc<str>, i64)>> {
+        conn.prepare_cached(IN_ORDER)?.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
     }
 
     fn remember(&mut self, no: i64, text: Arc<str>) {

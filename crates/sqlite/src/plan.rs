@@ -37,6 +37,7 @@ fn statements() -> Vec<&'static str> {
         crate::key::STATEMENTS,
         crate::find::STATEMENTS,
         crate::claim::STATEMENTS,
+        crate::discard::STATEMENTS,
     ]
     .concat()
 }

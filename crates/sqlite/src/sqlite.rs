@@ -15,9 +15,9 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::{broadcast, oneshot};
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
-    Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint, InboxRow, Joined,
-    Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, StepRow,
-    Store, StoreError, Swept, Unit, Written,
+    Aged, AgedRun, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint,
+    InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed,
+    SpreadRow, StepRow, Store, StoreError, Swept, Unit, Written,
 };
 
 use crate::{
@@ -27,6 +27,7 @@ use crate::{
     clock::Clock,
     commit, definition,
     desk::Desk,
+    discard,
     error::Fault,
     find, image, inbox,
     job::{self, Asked, Job},
@@ -382,6 +383,14 @@ impl Store for Sqlite {
 
     fn find(&self, query: Query) -> Answer<'_, Page> {
         self.read(move |book| find::find(book, &query))
+    }
+
+    fn aged(&self, request: Aged) -> Answer<'_, Vec<AgedRun>> {
+        self.read(move |book| discard::aged(book, &request))
+    }
+
+    fn discard(&self, node: Option<NodeId>, runs: Vec<(RunId, u32)>) -> Answer<'_, Vec<Result<(), Refusal>>> {
+        self.write(move |desk| discard::discard(desk, node, &runs))
     }
 
     fn nodes(&self) -> Answer<'_, Vec<NodeRow>> {

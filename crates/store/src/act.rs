@@ -379,6 +379,9 @@ pub enum Refusal {
     /// The run is not at the end that was to be reopened.
     #[error("the run has not ended, or was reopened already")]
     Open,
+    /// The run's parent has not taken in yet that it ended.
+    #[error("the run's parent has not heard of its end yet")]
+    Awaited,
     /// The key belongs to a run with another input.
     #[error("the key belongs to run {run}, which has another input")]
     KeyTaken {

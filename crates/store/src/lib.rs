@@ -8,6 +8,7 @@
 //! - `conformance` (feature `conformance`) is the suite that any store runs against itself.
 
 mod act;
+mod aged;
 mod along;
 mod commit_moment;
 mod error;
@@ -27,6 +28,7 @@ pub mod conformance;
 pub use act::{
     Act, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewRun, Owner, Refusal, Unit, Written,
 };
+pub use aged::{Aged, AgedRun};
 pub use along::{Along, Fate};
 pub use commit_moment::CommitMoment;
 pub use error::StoreError;

@@ -2,6 +2,7 @@
 
 mod claim;
 mod commit;
+mod discard;
 mod fault;
 mod node;
 mod spread;
@@ -19,9 +20,9 @@ use windlass_core::{NodeId, RunId, Time};
 pub use self::fault::{Call, Moment, Side, Verdict};
 use self::{fault::Process, state::State};
 use crate::{
-    Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint, InboxRow, Joined,
-    Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store,
-    StoreError, Swept, Unit, Written,
+    Aged, AgedRun, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint,
+    InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed,
+    SpreadRow, Store, StoreError, Swept, Unit, Written,
 };
 
 /// A store that keeps everything in memory: the shortest code that is right.
@@ -229,6 +230,14 @@ impl Store for Memory {
 
     fn find(&self, query: Query) -> Answer<'_, Page> {
         self.call(Call::Read, None, |state| Ok(state.find(&query)))
+    }
+
+    fn aged(&self, request: Aged) -> Answer<'_, Vec<AgedRun>> {
+        self.call(Call::Read, None, |state| Ok(state.aged(&request)))
+    }
+
+    fn discard(&self, node: Option<NodeId>, runs: Vec<(RunId, u32)>) -> Answer<'_, Vec<Result<(), Refusal>>> {
+        self.call(Call::Discard, node, |state| state.discard(node, &runs))
     }
 
     fn nodes(&self) -> Answer<'_, Vec<NodeRow>> {

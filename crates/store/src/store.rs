@@ -6,8 +6,8 @@ use tokio::sync::broadcast;
 use windlass_core::{ClaimId, NodeId, RunId, Time};
 
 use crate::{
-    DefinitionId, DefinitionRow, End, InboxRow, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim,
-    SpreadClaimed, SpreadRow, StoreError, Unit, Written,
+    Aged, AgedRun, DefinitionId, DefinitionRow, End, InboxRow, NodeRow, Page, Query, Refusal, RunImage,
+    SpreadClaim, SpreadClaimed, SpreadRow, StoreError, Unit, Written,
 };
 
 /// A store's answer, on its way.
@@ -123,6 +123,17 @@ pub trait Store: Send + Sync + 'static {
 
     /// Runs that fit a query, newest first.
     fn find(&self, query: Query) -> Answer<'_, Page>;
+
+    /// Runs that stand ended. Finding the next ones takes no longer when many others have ended.
+    fn aged(&self, request: Aged) -> Answer<'_, Vec<AgedRun>>;
+
+    /// Forgets runs that stand ended in these generations, with all that belongs to them, their keys included. `node` is
+    /// the acting node; `None` for a client that runs nothing.
+    ///
+    /// Each is answered by itself. Refused with [`Refusal::Unknown`] (a repeat too), with [`Refusal::Open`] when the run has
+    /// not ended or another generation of it has, or with [`Refusal::Awaited`] while what it told its
+    /// [parent](crate::NewRun::parent) last lies in that one's inbox.
+    fn discard(&self, node: Option<NodeId>, runs: Vec<(RunId, u32)>) -> Answer<'_, Vec<Result<(), Refusal>>>;
 
     /// Every node by id, dead ones included until they are swept.
     fn nodes(&self) -> Answer<'_, Vec<NodeRow>>;

@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
-    Act, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint, InboxRow, Joined,
-    KeyLife, Looked, NewNode, NodeRow, Page, Query, Reach, Refusal, RunImage, SpreadClaim, SpreadClaimed,
-    SpreadRow, Store, Swept, Unit, Written,
+    Act, Aged, AgedRun, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint,
+    InboxRow, Joined, KeyLife, Looked, NewNode, NodeRow, Page, Query, Reach, Refusal, RunImage, SpreadClaim,
+    SpreadClaimed, SpreadRow, Store, Swept, Unit, Written,
     conformance::{Duel, Fixture, MemoryFixture},
 };
 
@@ -164,6 +164,14 @@ impl Store for Bent {
 
     fn find(&self, query: Query) -> Answer<'_, Page> {
         self.inner.find(query)
+    }
+
+    fn aged(&self, request: Aged) -> Answer<'_, Vec<AgedRun>> {
+        self.inner.aged(request)
+    }
+
+    fn discard(&self, node: Option<NodeId>, runs: Vec<(RunId, u32)>) -> Answer<'_, Vec<Result<(), Refusal>>> {
+        self.inner.discard(node, runs)
     }
 
     fn nodes(&self) -> Answer<'_, Vec<NodeRow>> {

@@ -5,6 +5,7 @@ mod fan_out;
 mod lab;
 mod launch;
 mod limits;
+mod retention;
 mod spread;
 mod steering;
 mod traps;

@@ -12,9 +12,9 @@ use tokio::sync::{RwLock, broadcast};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
-    Act, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint, InboxRow, Joined,
-    Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store,
-    StoreError, Swept, Unit, Written,
+    Act, Aged, AgedRun, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint,
+    InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed,
+    SpreadRow, Store, StoreError, Swept, Unit, Written,
 };
 
 /// A call that changes something, as a test may want to know it.
@@ -313,6 +313,14 @@ impl Store for Faulty {
 
     fn find(&self, query: Query) -> Answer<'_, Page> {
         self.call(Asked::Read, move |store| store.find(query), |_| {})
+    }
+
+    fn aged(&self, request: Aged) -> Answer<'_, Vec<AgedRun>> {
+        self.call(Asked::Read, move |store| store.aged(request), |_| {})
+    }
+
+    fn discard(&self, node: Option<NodeId>, runs: Vec<(RunId, u32)>) -> Answer<'_, Vec<Result<(), Refusal>>> {
+        self.call(Asked::Other, move |store| store.discard(node, runs), |_| {})
     }
 
     fn nodes(&self) -> Answer<'_, Vec<NodeRow>> {

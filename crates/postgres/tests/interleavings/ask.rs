@@ -2,7 +2,7 @@
 
 use std::{fmt::Debug, sync::Arc};
 
-use windlass_core::NodeId;
+use windlass_core::{NodeId, RunId};
 use windlass_store::{
     Act, Claim, Claimed, Death, DefinitionId, InboxRow, NewNode, NodeRow, RunImage, SpreadClaim, Store,
     StoreError, Unit,
@@ -22,6 +22,7 @@ pub enum Ask {
     Leave(NodeId),
     DeclareDead(NodeId, NodeId),
     Sweep(NodeId),
+    Discard(Option<NodeId>, Vec<(RunId, u32)>),
     Define(windlass_store::DefinitionRow),
     /// A function that an application calls.
     Call(Call),
@@ -44,7 +45,7 @@ pub enum Said {
 }
 
 impl Ask {
-    pub fn commit(node: impl Into<Option<NodeId>>, acts: Vec<(windlass_core::RunId, Act)>) -> Self {
+    pub fn commit(node: impl Into<Option<NodeId>>, acts: Vec<(RunId, Act)>) -> Self {
         Self::Commit(node.into(), acts.into_iter().map(|(run, act)| Unit { run, act }).collect())
     }
 
@@ -74,6 +75,7 @@ impl Ask {
                 show(store.declare_dead(judge, condemned, Death::Stale).await)
             }
             Self::Sweep(judge) => show(store.sweep(judge, 1_000_000).await),
+            Self::Discard(node, runs) => show(store.discard(node, runs).await),
             Self::Define(row) => show(store.define(row).await.map(|_| ())),
             Self::Call(call) => call.put(store).await,
             Self::Nothing => String::new(),

@@ -197,6 +197,7 @@ fn held(message: i64) -> Vec<Part> {
         others("leave", Ask::Leave(ONE)),
         others("declare_dead", Ask::DeclareDead(TWO, ONE)),
         others("sweep", Ask::Sweep(TWO)),
+        others("discard", discard(&[FIRST])),
     ]);
     parts
 }
@@ -252,6 +253,7 @@ fn children() -> Vec<Part> {
         others("idle child ends", Ask::commit(None, vec![(NEW, end_idle(Idle::Any))])),
         others("end_idle of the parent", Ask::commit(None, vec![(FIRST, end_idle(Idle::Any))])),
         others("reopen of the child", Ask::commit(None, vec![(SECOND, Act::Reopen { after: 1 })])),
+        others("discard of the family", discard(&[NEW, FIRST, SECOND])),
     ]
 }
 
@@ -410,8 +412,15 @@ fn ended() -> Vec<Part> {
         others("claim", claim_of(ONE, 7)),
         others("claim by another", claim_of(TWO, 8)),
         others("leave", Ask::Leave(ONE)),
+        others("discard", discard(&[FIRST])),
+        others("discard by a node", Ask::Discard(Some(ONE), vec![(FIRST, 1)])),
+        others("discard of what was reopened", Ask::Discard(None, vec![(FIRST, 2)])),
     ]);
     parts
+}
+
+fn discard(runs: &[RunId]) -> Ask {
+    Ask::Discard(None, runs.iter().map(|run| (*run, 1)).collect())
 }
 
 fn empty() -> Vec<Part> {

@@ -3,6 +3,7 @@
 mod batches;
 mod children;
 mod claims;
+mod discarding;
 mod ending;
 mod finding;
 mod forgetting;
@@ -111,6 +112,18 @@ cases! {
         a_run_is_reopened_once,
         a_reopened_run_that_was_held_before_has_begun,
         ends_are_answered_for_ended_runs_alone_and_once_each,
+    }
+    discarding {
+        a_discarded_run_leaves_nothing_behind,
+        only_the_end_that_was_meant_is_discarded,
+        a_discarded_run_gives_its_key_back,
+        a_key_that_has_passed_on_is_left_alone,
+        a_child_is_kept_until_its_parent_has_heard_of_its_end,
+        discarding_takes_nothing_from_parents_forks_and_neighbours,
+        what_is_said_to_a_discarded_run_is_refused,
+        a_run_that_went_with_its_batch_is_held_by_nobody,
+        ended_runs_are_listed_by_workflow_and_id,
+        a_fenced_node_discards_nothing,
     }
     children {
         a_parent_is_told_of_each_end_however_it_comes,

@@ -26,6 +26,8 @@ pub enum Call {
     ClaimTasks,
     /// [`Store::unblock`](crate::Store::unblock).
     Unblock,
+    /// [`Store::discard`](crate::Store::discard).
+    Discard,
     /// [`Store::define`](crate::Store::define).
     Define,
     /// Any method that only reads.

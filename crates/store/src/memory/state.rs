@@ -153,7 +153,7 @@ impl State {
 
     /// A run that is known to be there.
     pub(super) fn kept(&mut self, run: RunId) -> &mut Kept {
-        self.runs.get_mut(&run).expect("runs are never removed")
+        self.runs.get_mut(&run).expect("whoever asks has found it")
     }
 
     pub(super) fn live_key(&self, workflow: &Arc<str>, key: &str) -> Option<&Key> {

@@ -2,11 +2,12 @@
 
 use std::{collections::HashMap, fmt::Debug, sync::Arc, time::Duration};
 
-use windlass_core::NodeId;
+use windlass_core::{NodeId, RunId};
 
 use crate::{
-    Act, Claim, Claimed, Death, DefinitionId, Heartbeat, InboxRow, Joined, NewNode, NodeRow, Page, Place,
-    Query, RunImage, SpreadClaim, SpreadRow, Standing, Store, StoreError, Unit, Wait, conformance::Fixture,
+    Act, Aged, Claim, Claimed, Death, DefinitionId, Heartbeat, InboxRow, Joined, NewNode, NodeRow, Page,
+    Place, Query, RunImage, SpreadClaim, SpreadRow, Standing, Store, StoreError, Unit, Wait,
+    conformance::Fixture,
 };
 
 /// An operation.
@@ -24,6 +25,8 @@ pub(super) enum Ask {
     ClaimTasks(SpreadClaim),
     Unblock(NodeId, Vec<(Arc<str>, DefinitionId)>),
     Find(Query),
+    Aged(Aged),
+    Discard(Option<NodeId>, Vec<(RunId, u32)>),
 }
 
 /// How one store's numbers are called by the model. The model's own are empty.
@@ -82,6 +85,8 @@ impl Ask {
                 names.workflows(&mut workflows);
                 show(store.unblock(node, workflows).await)
             }
+            Self::Aged(request) => show(store.aged(request).await),
+            Self::Discard(node, runs) => show(store.discard(node, runs).await),
             Self::Find(query) => show(store.find(query).await.map(|page| names.page(page))),
         }
     }

@@ -11,8 +11,8 @@ use super::{
     ask::Ask,
 };
 use crate::{
-    Act, Claim, Death, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewNode, NewRun, OUTCOME,
-    Owner, Parent, Place, Query, RunImage, StepRow, Unit, Wait, conformance::TestClock,
+    Act, Aged, Claim, Death, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewNode, NewRun,
+    OUTCOME, Owner, Parent, Place, Query, RunImage, StepRow, Unit, Wait, conformance::TestClock,
 };
 
 pub(super) const QUEUES: [&str; 2] = ["default", "slow"];
@@ -51,6 +51,8 @@ impl World {
             47..52 => self.claim_tasks(dice, node),
             52..55 => Ask::Unblock(node, self.some_versions(dice)),
             55..60 => Ask::Find(self.query(dice)),
+            62..64 => Ask::Aged(self.aged(dice)),
+            64..68 => self.discard(dice),
             60..62 if self.kills => Ask::Kill(node),
             _ => self.commit(dice),
         }
@@ -66,6 +68,7 @@ impl World {
                 self.task_claims.push(claim.claim);
                 self.last_tasks = Some(claim.clone());
             }
+            Ask::Discard(_, runs) => return runs.iter().map(|(run, _)| *run).collect(),
             Ask::Commit(node, batch) => {
                 self.last_commit = Some((*node, batch.clone()));
                 for unit in batch {
@@ -331,14 +334,35 @@ impl World {
     }
 
     fn reopen(&self, dice: &mut Dice) -> (RunId, Act) {
+        let (run, after) = self.ended(dice);
+        (run, Act::Reopen { after })
+    }
+
+    /// Mostly a run that has ended, and its generation.
+    fn ended(&self, dice: &mut Dice) -> (RunId, u32) {
         let ended: Vec<_> = self
             .images
             .iter()
             .filter(|image| matches!(image.standing.place, Place::Ended(_)))
             .map(|image| (image.run.id, image.standing.generation))
             .collect();
-        let (run, after) = dice.pick(&ended).unwrap_or_else(|| (self.run(dice), 1));
-        (run, Act::Reopen { after: if dice.chance(90) { after } else { after + 1 } })
+        let (run, generation) = dice.pick(&ended).unwrap_or_else(|| (self.run(dice), 1));
+        (run, if dice.chance(90) { generation } else { generation + 1 })
+    }
+
+    fn discard(&self, dice: &mut Dice) -> Ask {
+        let node = dice.chance(70).then(|| self.node(dice));
+        let count = 1 + dice.below(4);
+        let ended = |dice: &mut Dice| if dice.chance(90) { self.ended(dice) } else { (self.run(dice), 1) };
+        Ask::Discard(node, (0..count).map(|_| ended(dice)).collect())
+    }
+
+    fn aged(&self, dice: &mut Dice) -> Aged {
+        Aged {
+            after: dice.chance(40).then(|| (dice.one(WORKFLOWS).into(), self.run(dice))),
+            before: if dice.chance(30) { self.run(dice) } else { RunId::LAST },
+            limit: dice.one([0, 1, 2, 100]),
+        }
     }
 }
 

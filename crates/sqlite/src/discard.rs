@@ -1,0 +1,123 @@
+//! Runs that have ended: listing them, and forgetting them.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, params};
+use windlass_core::{NodeId, RunId, Time};
+use windlass_store::{Aged, AgedRun, Refusal};
+
+use crate::{
+    book::Book,
+    column,
+    desk::Desk,
+    ended,
+    error::Fault,
+    inbox,
+    name::Names,
+    node,
+    run::{self, Core},
+    saved, spread,
+};
+
+const AGED: &str = "\
+    SELECT run, generation, state, at FROM ended WHERE workflow = ?1 AND run > ?2 AND run < ?3 ORDER BY run LIMIT ?4";
+const NAMES: &str = "SELECT key, tags FROM run WHERE id = ?1";
+const FREE_KEY: &str = "DELETE FROM key WHERE workflow = ?1 AND key = ?2 AND run = ?3";
+const UNTAG: &str = "DELETE FROM tag WHERE tag = ?1 AND run = ?2";
+/// What has a row for each run, or several, that are found by it.
+const REMOVE: [&str; 4] = [
+    "DELETE FROM step WHERE run = ?1",
+    "DELETE FROM past_end WHERE run = ?1",
+    "DELETE FROM delivered WHERE run = ?1",
+    "DELETE FROM run WHERE id = ?1",
+];
+
+#[cfg(test)]
+pub(crate) const STATEMENTS: &[&str] =
+    &[AGED, NAMES, FREE_KEY, UNTAG, REMOVE[0], REMOVE[1], REMOVE[2], REMOVE[3]];
+
+/// Runs that stand ended.
+pub(crate) fn aged(book: &Book, request: &Aged) -> Result<Vec<AgedRun>, Fault> {
+    let conn = &book.conn;
+    let mut aged = Vec::new();
+    for (name, workflow) in Names::in_order(conn)? {
+        let left = request.limit - aged.len();
+        let after = match &request.after {
+            Some((last, _)) if name < *last => continue,
+            Some((last, run)) if name == *last => &run.as_bytes()[..],
+            _ => &[],
+        };
+        if left == 0 {
+            break;
+        }
+        let limit = i64::try_from(left).unwrap_or(i64::MAX);
+        let mut read = conn.prepare_cached(AGED)?;
+        let rows = read.query_map(params![workflow, after, request.before.as_bytes(), limit], |row| {
+            Ok(AgedRun {
+                workflow: Arc::clone(&name),
+                run: column::run_id(row, 0)?,
+                generation: row.get(1)?,
+                state: column::run_state(row, 2)?,
+                at: Time(row.get(3)?),
+            })
+        })?;
+        aged.extend(rows.collect::<Result<Vec<_>, _>>()?);
+    }
+    Ok(aged)
+}
+
+/// Forgets runs that stand ended in these generations.
+pub(crate) fn discard(
+    desk: &mut Desk,
+    node: Option<NodeId>,
+    runs: &[(RunId, u32)],
+) -> Result<Vec<Result<(), Refusal>>, Fault> {
+    if let Some(node) = node {
+        node::check(desk, node)?;
+    }
+    let conn = &desk.book.conn;
+    let answers = runs.iter().map(|(run, generation)| match judge(conn, *run, *generation)? {
+        Ok(core) => remove(conn, *run, &core).map(Ok),
+        Err(refusal) => Ok(Err(refusal)),
+    });
+    Ok(answers.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Whether a run may go.
+fn judge(conn: &Connection, id: RunId, generation: u32) -> rusqlite::Result<Result<Core, Refusal>> {
+    let Some(core) = run::core(conn, id)? else { return Ok(Err(Refusal::Unknown)) };
+    match ended::read(conn, id, &core)? {
+        Some(row) if row.carried.generation == generation => {}
+        _ => return Ok(Err(Refusal::Open)),
+    }
+    if core.has_parent
+        && let Some(parent) = run::parent(conn, id)?
+    {
+        let message = parent.message(id, generation);
+        let key = message.key.as_deref().unwrap_or_default();
+        if inbox::holds(conn, parent.run, &message.topic, key)? {
+            return Ok(Err(Refusal::Awaited));
+        }
+    }
+    Ok(Ok(core))
+}
+
+fn remove(conn: &Connection, id: RunId, core: &Core) -> rusqlite::Result<()> {
+    let run = id.as_bytes();
+    let (key, tags): (Option<String>, Vec<String>) =
+        conn.prepare_cached(NAMES)?.query_row([run], |row| Ok((row.get(0)?, column::items(row, 1)?)))?;
+    if let Some(key) = key {
+        conn.prepare_cached(FREE_KEY)?.execute(params![core.workflow, key, run])?;
+    }
+    for tag in tags {
+        conn.prepare_cached(UNTAG)?.execute(params![tag, run])?;
+    }
+    inbox::clear(conn, id)?;
+    saved::clear(conn, id)?;
+    spread::clear(conn, id)?;
+    ended::remove(conn, id, core)?;
+    for statement in REMOVE {
+        conn.prepare_cached(statement)?.execute([run])?;
+    }
+    Ok(())
+}
