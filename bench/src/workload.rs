@@ -13,6 +13,7 @@ mod latency;
 mod memory;
 mod recover;
 mod replay;
+mod retention;
 pub(crate) mod roll;
 mod steps;
 mod timers;
@@ -64,6 +65,8 @@ pub(crate) enum Workload {
     Replay,
     /// Chain3 beside millions of rows that are not its own.
     Depth,
+    /// Claims while millions of old runs are discarded.
+    Retention,
     /// A process is killed, and another goes on with its runs.
     Recover,
     /// Somebody who waits goes on.
@@ -82,7 +85,7 @@ pub(crate) enum Workload {
 
 impl Workload {
     /// Every workload, in the order in which they run.
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::Chain3,
         Self::Chain3Latency,
         Self::Chain3Two,
@@ -95,6 +98,7 @@ impl Workload {
         Self::Timers,
         Self::Replay,
         Self::Depth,
+        Self::Retention,
         Self::Recover,
         Self::Wake,
         Self::Idle,
@@ -119,6 +123,7 @@ impl Workload {
             Self::Timers => "timers",
             Self::Replay => "replay",
             Self::Depth => "depth",
+            Self::Retention => "retention",
             Self::Recover => "recover",
             Self::Wake => "wake",
             Self::Idle => "idle",
@@ -146,6 +151,7 @@ impl Workload {
             Self::Timers => "10,000 parked durable functions that are due at one instant",
             Self::Replay => "a parked durable function with 10,000 recorded steps gets an event",
             Self::Depth => "chain3 beside 5,000,000 finished and 1,000,000 delayed runs",
+            Self::Retention => "claims while 5,000,000 old runs are discarded, beside claims while none is",
             Self::Recover => "a process that holds 10,000 runs is killed; another goes on",
             Self::Wake => {
                 "from a start, an end, a cancel or an event to whoever waits, in one process and between two"
@@ -175,6 +181,7 @@ impl Workload {
             Self::Chain3 | Self::Chain3Two | Self::Chain3Held | Self::Depth | Self::Steps => 1_000,
             Self::Burndown | Self::BurndownHeld | Self::Idle | Self::IdleFlows | Self::Memory => 1_000,
             Self::Timers => 1_000,
+            Self::Retention => 1,
             Self::Chain3Latency | Self::Fanout | Self::Replay | Self::Wake | Self::Graph | Self::Compile => 1,
             Self::Recover | Self::StepsMemory => 10_000,
         }
@@ -211,6 +218,7 @@ impl Bench<'_> {
             Workload::Timers => timers::measure(self).await,
             Workload::Replay => replay::measure(self).await,
             Workload::Depth => depth::measure(self).await,
+            Workload::Retention => retention::measure(self).await,
             Workload::Recover => recover::measure(self).await,
             Workload::Wake => wake::measure(self).await,
             Workload::Idle => idle::measure(self, idle::parked::workflow()).await,

@@ -128,6 +128,16 @@ fn ten_thousand_instances_are_joined() {
 }
 
 #[test]
+fn claims_are_measured_while_old_runs_are_discarded() {
+    for store in STORES {
+        let line = measured(store, "--workload retention --scale 0.0005");
+        for field in ["p50_ms", "discarded", "claim_max_ms", "claim_max_without_ms"] {
+            positive(&line, field);
+        }
+    }
+}
+
+#[test]
 fn depth_is_measured_beside_empty_tables() {
     for store in STORES {
         let line = measured(store, "--workload depth --scale 0.001 --concurrency 20");

@@ -53,7 +53,7 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
 }
 
 /// Lets one run end and another wait, and multiplies both.
-async fn fill(database: &Database, ended: u64, delayed: u64) -> Result<()> {
+pub(super) async fn fill(database: &Database, ended: u64, delayed: u64) -> Result<()> {
     let engine = super::engine(&database.url(), 1).workflow(settled::workflow()).launch().await?;
     let done = engine.start(settled::workflow(), ()).await?;
     let done_id = done.id();

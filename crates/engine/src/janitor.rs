@@ -20,6 +20,8 @@ const BRIEF: Duration = Duration::from_millis(10);
 const REST: u32 = 4;
 /// How long it waits between two rounds, at least and at most.
 const PAUSE: Duration = Duration::from_secs(60);
+/// How soon after its launch an engine begins: those that live shortly do their part too.
+const SOON: Duration = Duration::from_secs(5);
 const LONG_PAUSE: Duration = Duration::from_secs(3600);
 /// By how much the clocks of those who make ids may differ from the database's and still be of use.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -40,7 +42,7 @@ impl Janitor {
 
     pub(crate) async fn run(mut self) {
         let node = Arc::clone(&self.node);
-        let mut pause = PAUSE;
+        let mut pause = SOON;
         loop {
             tokio::select! {
                 () = sleep(pause) => {}

@@ -21,7 +21,7 @@ mod half {
 
     #[task(retry(attempts = 1))]
     pub async fn divide(input: u32) -> Result<u32> {
-        if input % 2 == 0 { Ok(input / 2) } else { Err(Failure::permanent("it is odd")) }
+        if input.is_multiple_of(2) { Ok(input / 2) } else { Err(Failure::permanent("it is odd")) }
     }
 }
 
@@ -33,7 +33,7 @@ async fn child(cx: &Flow, input: u32) -> Result<u32> {
 
 #[flow]
 async fn parent(cx: &Flow, input: u32) -> Result<u32> {
-    cx.run(child::workflow(), input).await.map_err(Into::into)
+    cx.run(child::workflow(), input).await
 }
 
 async fn state(run: &Run<u32>) -> Option<RunState> {
