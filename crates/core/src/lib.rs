@@ -3,6 +3,7 @@
 //! Nothing here knows a clock, a database or a runtime: time and randomness are arguments, and deciding is
 //! a function from a state and an event to a state and commands. So all of it can be tested by the million.
 
+mod breaker;
 mod check;
 mod context;
 mod definition;
@@ -27,8 +28,10 @@ mod state;
 mod step;
 mod time;
 mod transition;
+mod turns;
 mod version;
 
+pub use breaker::{Circuit, Fuse, Passage};
 pub use context::{Changes, Context, ContextError};
 pub use definition::{Chart, ChartState, Definition, Durability, ForEach, Merge, OnFailure, Task};
 pub use draft::{Draft, Output, TaskDraft};
@@ -52,4 +55,5 @@ pub use state::{RunState, TaskState};
 pub use step::{Detail, Skip, Step, StepKind};
 pub use time::Time;
 pub use transition::{RUN_TRANSITIONS, TASK_TRANSITIONS, Transition, states_page};
+pub use turns::{Pace, Turns};
 pub use version::Fingerprint;

@@ -121,6 +121,11 @@ impl Inner {
 }
 
 impl Cx {
+    /// The node that executes the attempt, if one does.
+    pub(crate) fn node(&self) -> Option<&Arc<Node>> {
+        self.inner.node()
+    }
+
     /// What an attempt of this run knows.
     pub(crate) fn of(host: Host, attempt: Attempt, now: Instant) -> Self {
         let task = host.subject().task(attempt.lane.task);

@@ -27,6 +27,9 @@ struct Deploying;
 #[doc = include_str!("../../../docs/queues.md")]
 struct Queues;
 
+#[doc = include_str!("../../../docs/limits.md")]
+struct Limits;
+
 #[doc = include_str!("../../../docs/retention.md")]
 struct Retention;
 

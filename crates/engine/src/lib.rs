@@ -73,6 +73,7 @@ mod error;
 mod executor;
 mod export;
 mod flow;
+mod guard;
 mod guest;
 mod guests;
 mod handle;
@@ -122,6 +123,7 @@ pub use flow::{
     ChildWait, Event, EventWait, Flow, ForeignWaits, MapWait, Pending, Sending, SleepWait, Step, StepBody,
     TimedEventWait, TypedStep,
 };
+pub use guard::{CircuitBreaker, RateLimit};
 pub use handle::{Cancelled, Run};
 #[cfg(feature = "jiff")]
 pub use jiff;

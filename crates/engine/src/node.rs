@@ -23,6 +23,7 @@ use crate::{
     AnyWorkflow, Cx, Executor, Resources,
     busy::Busy,
     by_run::ByRun,
+    guard::Shared,
     guests::Guests,
     hub::Hub,
     machine::{Guards, Observers, Wardens},
@@ -126,6 +127,8 @@ pub(crate) struct Node {
     pub(crate) blocking: Busy,
     /// What stands before the handlers of state machines.
     pub(crate) guards: Guards,
+    /// The rate limits and circuit breakers that tasks share with other processes.
+    pub(crate) shared: Shared,
     /// Who is told of state machines.
     pub(crate) observers: Observers,
     /// The resources that are set up and torn down.
@@ -175,6 +178,7 @@ impl Node {
             leaving: CancellationToken::new(),
             blocking: Busy::default(),
             guards: Guards::default(),
+            shared: Shared::default(),
             observers: Observers::default(),
             wardens,
         })

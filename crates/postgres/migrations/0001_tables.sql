@@ -212,3 +212,10 @@ CREATE TABLE {s}.tag (
     run uuid NOT NULL,
     PRIMARY KEY (tag, run)
 );
+
+-- Small values that processes share. They are written often, and few.
+CREATE TABLE {s}.cell (
+    name    text   COLLATE "C" PRIMARY KEY,
+    version bigint NOT NULL,
+    body    bytea  NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);

@@ -19,6 +19,7 @@
 
 mod application;
 mod batch;
+mod cell;
 mod claim;
 mod column;
 mod commit;

@@ -2,6 +2,7 @@
 
 use std::{any::Any, future::Future, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
@@ -11,13 +12,13 @@ use tokio::{
 use uuid::Uuid;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
-    Aged, AgedRun, Along, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Fate, Heartbeat,
-    Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim,
-    SpreadClaimed, SpreadRow, Store, StoreError, Swept, Unit, Written,
+    Aged, AgedRun, Along, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Fate,
+    Heartbeat, Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim,
+    SpreadClaimed, SpreadRow, Store, StoreError, Swapped, Swept, Unit, Written,
 };
 
 use crate::{
-    Isolation, OpenError, PostgresOptions, Transaction, claim, column, commit, definition, discard,
+    Isolation, OpenError, PostgresOptions, Transaction, cell, claim, column, commit, definition, discard,
     error::Fault,
     find,
     frontier::Frontier,
@@ -419,6 +420,20 @@ impl Store for Postgres {
 
     fn discard(&self, node: Option<NodeId>, runs: Vec<(RunId, u32)>) -> Answer<'_, Vec<Result<(), Refusal>>> {
         self.ask(async move |_, session| discard::discard(&session, node, &runs).await)
+    }
+
+    fn cell(&self, name: Arc<str>) -> Answer<'_, Option<Cell>> {
+        self.ask(async move |_, session| cell::read(&session, &name).await)
+    }
+
+    fn swap_cell(
+        &self,
+        node: Option<NodeId>,
+        name: Arc<str>,
+        version: u64,
+        body: Bytes,
+    ) -> Answer<'_, Swapped> {
+        self.ask(async move |_, session| cell::swap(&session, node, &name, version, &body).await)
     }
 
     fn nodes(&self) -> Answer<'_, Vec<NodeRow>> {

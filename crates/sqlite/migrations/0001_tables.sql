@@ -184,3 +184,10 @@ CREATE TABLE tag (
     run BLOB NOT NULL,
     PRIMARY KEY (tag, run)
 ) STRICT, WITHOUT ROWID;
+
+-- Small values that processes share.
+CREATE TABLE cell (
+    name    TEXT    PRIMARY KEY,
+    version INTEGER NOT NULL,
+    body    BLOB    NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -21,6 +21,7 @@
 //! the database alone, taken with `VACUUM INTO` or SQLite's backup interface, not by copying a file in use.
 
 mod book;
+mod cell;
 mod claim;
 mod clock;
 mod column;

@@ -38,6 +38,7 @@ fn statements() -> Vec<&'static str> {
         crate::find::STATEMENTS,
         crate::claim::STATEMENTS,
         crate::discard::STATEMENTS,
+        crate::cell::STATEMENTS,
     ]
     .concat()
 }

@@ -11,19 +11,20 @@ use std::{
     thread::JoinHandle,
 };
 
+use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::{broadcast, oneshot};
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
-    Aged, AgedRun, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint,
+    Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint,
     InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed,
-    SpreadRow, StepRow, Store, StoreError, Swept, Unit, Written,
+    SpreadRow, StepRow, Store, StoreError, Swapped, Swept, Unit, Written,
 };
 
 use crate::{
     Holder, OpenError, SqliteOptions, Transacted, Transaction,
     book::Book,
-    claim,
+    cell, claim,
     clock::Clock,
     commit, definition,
     desk::Desk,
@@ -391,6 +392,20 @@ impl Store for Sqlite {
 
     fn discard(&self, node: Option<NodeId>, runs: Vec<(RunId, u32)>) -> Answer<'_, Vec<Result<(), Refusal>>> {
         self.write(move |desk| discard::discard(desk, node, &runs))
+    }
+
+    fn cell(&self, name: Arc<str>) -> Answer<'_, Option<Cell>> {
+        self.read(move |book| Ok(cell::read(&book.conn, &name)?))
+    }
+
+    fn swap_cell(
+        &self,
+        node: Option<NodeId>,
+        name: Arc<str>,
+        version: u64,
+        body: Bytes,
+    ) -> Answer<'_, Swapped> {
+        self.write(move |desk| cell::swap(desk, node, &name, version, &body))
     }
 
     fn nodes(&self) -> Answer<'_, Vec<NodeRow>> {

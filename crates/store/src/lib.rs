@@ -10,6 +10,7 @@
 mod act;
 mod aged;
 mod along;
+mod cell;
 mod commit_moment;
 mod error;
 mod host;
@@ -30,6 +31,7 @@ pub use act::{
 };
 pub use aged::{Aged, AgedRun};
 pub use along::{Along, Fate};
+pub use cell::{Cell, Swapped};
 pub use commit_moment::CommitMoment;
 pub use error::StoreError;
 pub use host::host_name;

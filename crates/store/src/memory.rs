@@ -13,6 +13,7 @@ use std::{
     sync::Arc,
 };
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use windlass_core::{NodeId, RunId, Time};
@@ -20,9 +21,9 @@ use windlass_core::{NodeId, RunId, Time};
 pub use self::fault::{Call, Moment, Side, Verdict};
 use self::{fault::Process, state::State};
 use crate::{
-    Aged, AgedRun, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint,
+    Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint,
     InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed,
-    SpreadRow, Store, StoreError, Swept, Unit, Written,
+    SpreadRow, Store, StoreError, Swapped, Swept, Unit, Written,
 };
 
 /// A store that keeps everything in memory: the shortest code that is right.
@@ -238,6 +239,20 @@ impl Store for Memory {
 
     fn discard(&self, node: Option<NodeId>, runs: Vec<(RunId, u32)>) -> Answer<'_, Vec<Result<(), Refusal>>> {
         self.call(Call::Discard, node, |state| state.discard(node, &runs))
+    }
+
+    fn cell(&self, name: Arc<str>) -> Answer<'_, Option<Cell>> {
+        self.call(Call::Read, None, |state| Ok(state.cells.get(&name).cloned()))
+    }
+
+    fn swap_cell(
+        &self,
+        node: Option<NodeId>,
+        name: Arc<str>,
+        version: u64,
+        body: Bytes,
+    ) -> Answer<'_, Swapped> {
+        self.call(Call::SwapCell, node, |state| state.swap_cell(node, name, version, body))
     }
 
     fn nodes(&self) -> Answer<'_, Vec<NodeRow>> {

@@ -2,12 +2,13 @@
 
 use std::{any::Any, future::Future, pin::Pin, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use tokio::sync::broadcast;
 use windlass_core::{ClaimId, NodeId, RunId, Time};
 
 use crate::{
-    Aged, AgedRun, DefinitionId, DefinitionRow, End, InboxRow, NodeRow, Page, Query, Refusal, RunImage,
-    SpreadClaim, SpreadClaimed, SpreadRow, StoreError, Unit, Written,
+    Aged, AgedRun, Cell, DefinitionId, DefinitionRow, End, InboxRow, NodeRow, Page, Query, Refusal, RunImage,
+    SpreadClaim, SpreadClaimed, SpreadRow, StoreError, Swapped, Unit, Written,
 };
 
 /// A store's answer, on its way.
@@ -134,6 +135,19 @@ pub trait Store: Send + Sync + 'static {
     /// not ended or another generation of it has, or with [`Refusal::Awaited`] while what it told its
     /// [parent](crate::NewRun::parent) last lies in that one's inbox.
     fn discard(&self, node: Option<NodeId>, runs: Vec<(RunId, u32)>) -> Answer<'_, Vec<Result<(), Refusal>>>;
+
+    /// A small value that processes share.
+    fn cell(&self, name: Arc<str>) -> Answer<'_, Option<Cell>>;
+
+    /// Writes a cell if it has this version; zero is that of one which is not there. `node` is the acting node; `None` for a
+    /// client that runs nothing. Written again because its answer was lost, it is found [changed](Swapped::Changed).
+    fn swap_cell(
+        &self,
+        node: Option<NodeId>,
+        name: Arc<str>,
+        version: u64,
+        body: Bytes,
+    ) -> Answer<'_, Swapped>;
 
     /// Every node by id, dead ones included until they are swept.
     fn nodes(&self) -> Answer<'_, Vec<NodeRow>>;

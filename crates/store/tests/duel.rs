@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
-    Act, Aged, AgedRun, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint,
-    InboxRow, Joined, KeyLife, Looked, NewNode, NodeRow, Page, Query, Reach, Refusal, RunImage, SpreadClaim,
-    SpreadClaimed, SpreadRow, Store, Swept, Unit, Written,
+    Act, Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat,
+    Hint, InboxRow, Joined, KeyLife, Looked, NewNode, NodeRow, Page, Query, Reach, Refusal, RunImage,
+    SpreadClaim, SpreadClaimed, SpreadRow, Store, Swapped, Swept, Unit, Written,
     conformance::{Duel, Fixture, MemoryFixture},
 };
 
@@ -172,6 +172,20 @@ impl Store for Bent {
 
     fn discard(&self, node: Option<NodeId>, runs: Vec<(RunId, u32)>) -> Answer<'_, Vec<Result<(), Refusal>>> {
         self.inner.discard(node, runs)
+    }
+
+    fn cell(&self, name: Arc<str>) -> Answer<'_, Option<Cell>> {
+        self.inner.cell(name)
+    }
+
+    fn swap_cell(
+        &self,
+        node: Option<NodeId>,
+        name: Arc<str>,
+        version: u64,
+        body: bytes::Bytes,
+    ) -> Answer<'_, Swapped> {
+        self.inner.swap_cell(node, name, version, body)
     }
 
     fn nodes(&self) -> Answer<'_, Vec<NodeRow>> {

@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use windlass_core::{Failure, Time, format_duration};
+use windlass_core::{Circuit, Failure, Fuse, Passage, Time};
 
-use crate::hub::Hub;
+use crate::{guard, hub::Hub};
 
 /// When a handler is left alone.
 #[derive(Clone, Copy, Debug)]
@@ -34,29 +34,18 @@ pub enum BreakerState {
 
 /// One circuit breaker.
 pub(super) struct Breaker {
-    parts: BreakerParts,
-    inner: Mutex<Inner>,
-}
-
-#[derive(Default)]
-struct Inner {
-    /// Failures in a row.
-    failures: u32,
-    /// Until when it is open, and from when on half-open.
-    open_until: Option<Time>,
-    /// Attempts that are under way while it is half-open.
-    probing: u32,
-    /// Raised whenever it opens or closes: what began before says nothing about what is now.
-    turn: u64,
+    fuse: Fuse,
+    circuit: Mutex<Circuit>,
 }
 
 impl Breaker {
     pub(super) fn new(parts: BreakerParts) -> Arc<Self> {
-        Arc::new(Self { parts, inner: Mutex::default() })
+        let BreakerParts { failures, open, probes, .. } = parts;
+        Arc::new(Self { fuse: Fuse { failures, open, probes }, circuit: Mutex::default() })
     }
 
     pub(super) fn state(&self, now: Time) -> BreakerState {
-        match self.inner.lock().open_until {
+        match self.circuit.lock().open_until() {
             None => BreakerState::Closed,
             Some(until) if now < until => BreakerState::Open,
             Some(_) => BreakerState::HalfOpen,
@@ -65,56 +54,24 @@ impl Breaker {
 
     /// Lets an attempt pass, or says when the next may.
     pub(super) fn pass(self: &Arc<Self>, name: &str, hub: &Arc<Hub>) -> Result<Passed, Failure> {
-        let now = hub.clock.now();
-        let mut inner = self.inner.lock();
-        if let Some(until) = inner.open_until {
-            if now < until || inner.probing >= self.parts.probes {
-                let wait = if now < until { until.since(now) } else { self.parts.open };
-                let failure = Failure::new(format!(
-                    "the circuit breaker `{name}` is open after {} failures: the next attempt is in {}",
-                    inner.failures,
-                    format_duration(wait)
-                ));
-                return Err(Failure::retry_after(failure.transient(), wait));
+        let mut circuit = self.circuit.lock();
+        match circuit.pass(&self.fuse, hub.clock.now()) {
+            Passage::Free(turn) | Passage::Probe(turn) => {
+                Ok(Passed { breaker: Arc::clone(self), hub: Arc::clone(hub), turn, told: false })
             }
-            inner.probing += 1;
+            Passage::Shut(wait) => Err(guard::shut(Some(name), circuit.failures(), wait)),
         }
-        let (breaker, hub) = (Arc::clone(self), Arc::clone(hub));
-        Ok(Passed { breaker, hub, turn: inner.turn, told: false })
     }
 
     /// Notes how an attempt ended that did not pass here.
     pub(super) fn told(&self, succeeded: bool, now: Time) {
-        let turn = self.inner.lock().turn;
-        self.ended(turn, Some(succeeded), now);
+        let mut circuit = self.circuit.lock();
+        let turn = circuit.turn();
+        circuit.ended(&self.fuse, turn, Some(succeeded), now);
     }
 
     fn ended(&self, turn: u64, outcome: Option<bool>, now: Time) {
-        let mut inner = self.inner.lock();
-        if turn != inner.turn {
-            return;
-        }
-        let is_probe = inner.open_until.is_some();
-        if is_probe {
-            inner.probing = inner.probing.saturating_sub(1);
-        }
-        match outcome {
-            // It was stopped, and says nothing.
-            None => {}
-            Some(true) => {
-                inner.failures = 0;
-                if is_probe {
-                    *inner = Inner { turn: turn + 1, ..Inner::default() };
-                }
-            }
-            Some(false) => {
-                inner.failures = inner.failures.saturating_add(1);
-                if is_probe || inner.failures >= self.parts.failures {
-                    let open_until = Some(now + self.parts.open);
-                    *inner = Inner { failures: inner.failures, open_until, probing: 0, turn: turn + 1 };
-                }
-            }
-        }
+        self.circuit.lock().ended(&self.fuse, turn, outcome, now);
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod codec;
 mod fan_out;
+mod guards;
 mod lab;
 mod launch;
 mod limits;

@@ -12,9 +12,9 @@ use tokio::sync::{RwLock, broadcast};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
-    Act, Aged, AgedRun, Answer, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint,
-    InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed,
-    SpreadRow, Store, StoreError, Swept, Unit, Written,
+    Act, Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat,
+    Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim,
+    SpreadClaimed, SpreadRow, Store, StoreError, Swapped, Swept, Unit, Written,
 };
 
 /// A call that changes something, as a test may want to know it.
@@ -321,6 +321,20 @@ impl Store for Faulty {
 
     fn discard(&self, node: Option<NodeId>, runs: Vec<(RunId, u32)>) -> Answer<'_, Vec<Result<(), Refusal>>> {
         self.call(Asked::Other, move |store| store.discard(node, runs), |_| {})
+    }
+
+    fn cell(&self, name: Arc<str>) -> Answer<'_, Option<Cell>> {
+        self.call(Asked::Read, move |store| store.cell(name), |_| {})
+    }
+
+    fn swap_cell(
+        &self,
+        node: Option<NodeId>,
+        name: Arc<str>,
+        version: u64,
+        body: windlass::bytes::Bytes,
+    ) -> Answer<'_, Swapped> {
+        self.call(Asked::Other, move |store| store.swap_cell(node, name, version, body), |_| {})
     }
 
     fn nodes(&self) -> Answer<'_, Vec<NodeRow>> {

@@ -1,6 +1,7 @@
 //! The cases, and the macro that turns them into tests.
 
 mod batches;
+mod cells;
 mod children;
 mod claims;
 mod discarding;
@@ -112,6 +113,10 @@ cases! {
         a_run_is_reopened_once,
         a_reopened_run_that_was_held_before_has_begun,
         ends_are_answered_for_ended_runs_alone_and_once_each,
+    }
+    cells {
+        a_cell_is_written_by_whoever_knows_its_version,
+        a_fenced_node_writes_no_cell,
     }
     discarding {
         a_discarded_run_leaves_nothing_behind,

@@ -28,6 +28,8 @@ pub enum Call {
     Unblock,
     /// [`Store::discard`](crate::Store::discard).
     Discard,
+    /// [`Store::swap_cell`](crate::Store::swap_cell).
+    SwapCell,
     /// [`Store::define`](crate::Store::define).
     Define,
     /// Any method that only reads.

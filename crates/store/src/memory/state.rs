@@ -5,10 +5,12 @@ use std::{
     sync::Arc,
 };
 
+use bytes::Bytes;
 use windlass_core::{ClaimId, NodeId, RunId, StepKind, Time};
 
 use crate::{
-    DefinitionId, DefinitionRow, End, NodeRow, Page, Place, Query, RunImage, RunSummary, StepRow, Wait,
+    Cell, DefinitionId, DefinitionRow, End, NodeRow, Page, Place, Query, RunImage, RunSummary, StepRow,
+    StoreError, Swapped, Wait,
 };
 
 /// Everything in the store.
@@ -23,6 +25,7 @@ pub(super) struct State {
     /// The runs that have not ended: all that nodes, timers and claims look at.
     pub(super) open: BTreeSet<RunId>,
     pub(super) keys: HashMap<(Arc<str>, String), Key>,
+    pub(super) cells: HashMap<Arc<str>, Cell>,
     pub(super) last_seq: i64,
     /// Whether somebody should be told.
     pub(super) changed: bool,
@@ -176,6 +179,24 @@ impl State {
     pub(super) fn definition(&self, id: DefinitionId) -> Option<DefinitionRow> {
         let index = usize::try_from(id.0.checked_sub(1)?).ok()?;
         self.definitions.get(index).cloned()
+    }
+
+    pub(super) fn swap_cell(
+        &mut self,
+        node: Option<NodeId>,
+        name: Arc<str>,
+        version: u64,
+        body: Bytes,
+    ) -> Result<Swapped, StoreError> {
+        if let Some(node) = node {
+            self.fence(node)?;
+        }
+        let now = self.cells.get(&name).cloned();
+        if now.as_ref().map_or(0, |cell| cell.version) != version {
+            return Ok(Swapped::Changed { at: self.now, now });
+        }
+        self.cells.insert(name, Cell { version: version + 1, body });
+        Ok(Swapped::Done { at: self.now })
     }
 
     pub(super) fn ends(&self, runs: Vec<RunId>) -> Vec<(RunId, End)> {

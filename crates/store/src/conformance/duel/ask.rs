@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, fmt::Debug, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use windlass_core::{NodeId, RunId};
 
 use crate::{
@@ -26,6 +27,8 @@ pub(super) enum Ask {
     Unblock(NodeId, Vec<(Arc<str>, DefinitionId)>),
     Find(Query),
     Aged(Aged),
+    Cell(Arc<str>),
+    SwapCell(Option<NodeId>, Arc<str>, u64, Bytes),
     Discard(Option<NodeId>, Vec<(RunId, u32)>),
 }
 
@@ -84,6 +87,10 @@ impl Ask {
             Self::Unblock(node, mut workflows) => {
                 names.workflows(&mut workflows);
                 show(store.unblock(node, workflows).await)
+            }
+            Self::Cell(name) => show(store.cell(name).await),
+            Self::SwapCell(node, name, version, body) => {
+                show(store.swap_cell(node, name, version, body).await)
             }
             Self::Aged(request) => show(store.aged(request).await),
             Self::Discard(node, runs) => show(store.discard(node, runs).await),

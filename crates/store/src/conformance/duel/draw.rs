@@ -18,6 +18,7 @@ use crate::{
 pub(super) const QUEUES: [&str; 2] = ["default", "slow"];
 const TOPICS: [&str; 6] = ["paid", "cancel", "go", OUTCOME, ">a", ">b"];
 const CHILDREN: [&str; 2] = [">a", ">b"];
+const CELLS: [&str; 2] = ["stripe", "bank"];
 const TAGS: [&str; 2] = ["eu", "vip"];
 const STALE_AFTER: Duration = Duration::from_secs(30);
 
@@ -53,6 +54,11 @@ impl World {
             55..60 => Ask::Find(self.query(dice)),
             62..64 => Ask::Aged(self.aged(dice)),
             64..68 => self.discard(dice),
+            68..69 => Ask::Cell(dice.one(CELLS).into()),
+            69..71 => {
+                let node = dice.chance(70).then_some(node);
+                Ask::SwapCell(node, dice.one(CELLS).into(), dice.one([0, 0, 1, 2, 3]), payload(dice))
+            }
             60..62 if self.kills => Ask::Kill(node),
             _ => self.commit(dice),
         }
