@@ -84,6 +84,15 @@ impl Database {
         }
     }
 
+    /// Has everything that has ended done so by so much earlier.
+    pub(crate) async fn age(&self, by: Duration) -> Result<()> {
+        let sql = format!("UPDATE ended SET at = at - {}", by.as_micros());
+        match self {
+            Self::Sqlite(file) => Ok(file.writer()?.execute_batch(&sql)?),
+            Self::Postgres(schema) => Ok(schema.client().batch_execute(&sql).await?),
+        }
+    }
+
     /// How large it is once everything that was committed is in it.
     pub(crate) async fn bytes(&self) -> Result<u64> {
         match self {

@@ -3,7 +3,7 @@
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-use super::{CHUNK, first};
+use super::CHUNK;
 use crate::{Result, database::Postgres};
 
 /// The columns of the tables, but for numbers that the database gives out itself.
@@ -13,7 +13,7 @@ const COLUMNS: &str = "\
     ORDER BY table_name, ordinal_position";
 
 /// As the one for every store.
-pub(super) async fn multiply(database: &Postgres, run: [u8; 16], copies: u64) -> Result<()> {
+pub(super) async fn multiply(database: &Postgres, run: [u8; 16], copies: u64, offset: i64) -> Result<()> {
     let (client, run) = (database.client(), Uuid::from_bytes(run));
     // What is lost in a power cut is only this benchmark.
     client.batch_execute("SET synchronous_commit = off").await?;
@@ -21,7 +21,6 @@ pub(super) async fn multiply(database: &Postgres, run: [u8; 16], copies: u64) ->
     if statements.is_empty() {
         return Err("no table knows the run that is to be copied".into());
     }
-    let offset = first(*run.as_bytes(), copies);
     for (table, statement) in &statements {
         let insert = client.prepare(statement).await?;
         let mut done = 0;

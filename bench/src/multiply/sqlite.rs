@@ -2,11 +2,11 @@
 
 use rusqlite::{Connection, params};
 
-use super::{CHUNK, first};
+use super::CHUNK;
 use crate::{Result, database::Sqlite};
 
 /// As the one for every store.
-pub(super) fn multiply(database: &Sqlite, run: [u8; 16], copies: u64) -> Result<()> {
+pub(super) fn multiply(database: &Sqlite, run: [u8; 16], copies: u64, offset: i64) -> Result<()> {
     let connection = database.writer()?;
     // What is lost in a power cut is only this benchmark.
     connection.execute_batch("PRAGMA synchronous = OFF; PRAGMA cache_size = -262144;")?;
@@ -14,7 +14,6 @@ pub(super) fn multiply(database: &Sqlite, run: [u8; 16], copies: u64) -> Result<
     if statements.is_empty() {
         return Err("no table knows the run that is to be copied".into());
     }
-    let offset = first(run, copies);
     for statement in &statements {
         let mut insert = connection.prepare(statement)?;
         let mut done = 0;
@@ -109,7 +108,8 @@ mod tests {
         connection.execute("INSERT INTO ended VALUES (7, ?)", [id]).expect("it fits");
         connection.execute("INSERT INTO node VALUES (x'01')", []).expect("it fits");
 
-        multiply(&database, id, 1_000).expect("there is room");
+        multiply(&database, id, 1_000, super::super::first(id, 1_000, std::time::Duration::ZERO))
+            .expect("there is room");
 
         let count = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).expect(sql);
         assert_eq!(count("SELECT count(*) FROM run WHERE workflow = 7"), 1_001);

@@ -37,7 +37,7 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
             .tasks_per_s)
     };
     let deep = bench.database().await?;
-    fill(&deep, ended, delayed).await?;
+    fill(&deep, ended, delayed, Duration::ZERO).await?;
     let before = empty().await?;
     let mut ours =
         chain3::work(chain3::CHAIN, &deep, bench.concurrency(), bench.span(), &Roll::endless()).await?;
@@ -52,16 +52,17 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
     Ok(line.holds(within))
 }
 
-/// Lets one run end and another wait, and multiplies both.
-pub(super) async fn fill(database: &Database, ended: u64, delayed: u64) -> Result<()> {
+/// Lets one run end and another wait, and multiplies both. What has ended did so that long ago.
+pub(super) async fn fill(database: &Database, ended: u64, delayed: u64, age: Duration) -> Result<()> {
     let engine = super::engine(&database.url(), 1).workflow(settled::workflow()).launch().await?;
     let done = engine.start(settled::workflow(), ()).await?;
     let done_id = done.id();
     done.await?;
     let waiting_id = engine.start(settled::workflow(), ()).delay(DELAY).await?.id();
     engine.stop().await?;
-    multiply(database, *done_id.as_bytes(), ended.saturating_sub(1)).await?;
-    multiply(database, *waiting_id.as_bytes(), delayed.saturating_sub(1)).await?;
+    database.age(age).await?;
+    multiply(database, *done_id.as_bytes(), ended.saturating_sub(1), age).await?;
+    multiply(database, *waiting_id.as_bytes(), delayed.saturating_sub(1), Duration::ZERO).await?;
     let (have_ended, have_waiting) = (database.ended().await?, database.waiting().await?);
     if (have_ended, have_waiting) != (ended.max(1), delayed.max(1)) {
         return Err(format!("the tables hold {have_ended} ended and {have_waiting} waiting runs").into());

@@ -13,6 +13,9 @@ const ENDED: f64 = 5_000_000.0;
 /// By how many milliseconds a claim may be delayed.
 const DELAYED_MS: f64 = 50.0;
 
+/// How long ago they ended.
+const YESTERDAY: Duration = Duration::from_secs(24 * 3600);
+
 /// A run with a delay is claimed when it is due.
 const SHORTLY: Duration = Duration::from_millis(1);
 
@@ -23,11 +26,11 @@ const BEGINS: Duration = Duration::from_millis(5_200);
 pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
     let ended = (ENDED * bench.options.scale) as u64;
     let database = bench.database().await?;
-    depth::fill(&database, ended, 1).await?;
+    depth::fill(&database, ended, 1, YESTERDAY).await?;
     let mut calm = claims(&database, Retention::forever(), Duration::ZERO, bench.span()).await?;
     let before = database.ended().await?;
     let began = Instant::now();
-    let mut busy = claims(&database, Retention::all(Duration::from_millis(1)), BEGINS, bench.span()).await?;
+    let mut busy = claims(&database, Retention::all(Retention::LEAST), BEGINS, bench.span()).await?;
     let took = began.elapsed().saturating_sub(BEGINS).as_secs_f64();
     let gone = (before + busy.len() as u64).saturating_sub(database.ended().await?);
     let most = |times: &mut Latencies| times.percentile_ms(1.0).unwrap_or(f64::NAN);

@@ -9,7 +9,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a run is kept after it has ended, by how it ended.
 ///
 /// By default what completed is kept for 7 days, and everything else for 30: what failed is what somebody will ask about.
-/// `None` keeps it for ever.
+/// `None` keeps it for ever, and nothing is kept for less than [an hour](Self::LEAST).
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,6 +36,10 @@ impl Default for Retention {
 }
 
 impl Retention {
+    /// What is shorter counts as this. A start whose answer was lost is sent again, and is harmless because its run is there;
+    /// and whoever awaits a run hears of its end from the store.
+    pub const LEAST: Duration = Duration::from_secs(60 * 60);
+
     /// Keeps everything for ever.
     #[must_use]
     pub const fn forever() -> Self {
@@ -74,8 +78,8 @@ impl Retention {
 
     /// How long a run is kept that ended so; `None` is for ever, and so is what has not ended.
     #[must_use]
-    pub const fn of(&self, state: RunState) -> Option<Duration> {
-        match state {
+    pub fn of(&self, state: RunState) -> Option<Duration> {
+        let age = match state {
             RunState::Completed => self.completed,
             RunState::Failed => self.failed,
             RunState::Cancelled => self.cancelled,
@@ -86,7 +90,8 @@ impl Retention {
             | RunState::Paused
             | RunState::Blocked
             | RunState::Undoing => None,
-        }
+        };
+        age.map(|age| age.max(Self::LEAST))
     }
 
     /// Whether the time is over of a run that ended so, and then.
@@ -98,9 +103,9 @@ impl Retention {
     /// Nothing that began at this time or later is old enough to go; `None` when nothing ever goes.
     #[must_use]
     pub fn horizon(&self, now: Time) -> Option<Time> {
-        let ages = [self.completed, self.failed, self.cancelled, self.abandoned];
+        let ages = RunState::ALL.into_iter().filter_map(|state| self.of(state));
         // An instant later than what may just go.
-        ages.into_iter().flatten().min().map(|age| Time((now - age).0.saturating_add(1)))
+        ages.min().map(|age| Time((now - age).0.saturating_add(1)))
     }
 }
 
@@ -110,8 +115,8 @@ mod tests {
 
     #[test]
     fn a_run_goes_when_its_own_time_is_over_and_not_before() {
-        let retention = Retention::forever().completed(Duration::from_secs(10));
-        let (ended, now) = (Time(0), Time(10_000_000));
+        let retention = Retention::forever().completed(2 * Retention::LEAST);
+        let (ended, now) = (Time(0), Time(0) + 2 * Retention::LEAST);
         assert!(retention.is_over(RunState::Completed, ended, now));
         assert!(!retention.is_over(RunState::Completed, Time(1), now));
         assert!(!retention.is_over(RunState::Failed, ended, Time::MAX));
@@ -119,10 +124,16 @@ mod tests {
     }
 
     #[test]
+    fn nothing_goes_sooner_than_an_hour_after_its_end() {
+        let retention = Retention::all(Duration::ZERO);
+        assert!(!retention.is_over(RunState::Failed, Time(1), Time(0) + Retention::LEAST));
+        assert!(retention.is_over(RunState::Failed, Time(0), Time(0) + Retention::LEAST));
+    }
+
+    #[test]
     fn what_may_go_lies_before_the_horizon() {
-        let now = Time(100_000_000);
-        let retention =
-            Retention::forever().failed(Duration::from_secs(30)).completed(Duration::from_secs(10));
+        let now = Time(0) + 10 * DAY;
+        let retention = Retention::forever().failed(3 * DAY).completed(DAY);
         let horizon = retention.horizon(now).unwrap();
         assert!(retention.is_over(RunState::Completed, Time(horizon.0 - 1), now));
         assert!(!retention.is_over(RunState::Completed, horizon, now));

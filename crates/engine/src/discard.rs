@@ -1,10 +1,14 @@
 //! Forgetting runs that have ended.
 
-use std::{fmt, future::Future, sync::Arc};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use serde_json::Value;
-use windlass_core::RunId;
-use windlass_store::Refusal;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+use windlass_core::{NodeId, RunId};
+use windlass_store::{Discard, Keyed, Refusal};
 
 use crate::{
     Error, Failure,
@@ -13,6 +17,15 @@ use crate::{
     hub::Hub,
     node::Node,
 };
+
+/// How long one transaction may take: others wait for it.
+const BRIEF: Duration = Duration::from_millis(10);
+/// So many times as long as it works it rests, so that it is never in the way.
+const REST: u32 = 4;
+/// How many runs the archive gets at once.
+const AT_ONCE: usize = 8;
+/// How long the archive may take for one of them.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is done with a run before it is discarded.
 type Keep = dyn Fn(Value) -> Boxed<'static, Result<(), Failure>> + Send + Sync;
@@ -37,30 +50,6 @@ impl fmt::Debug for Archive {
     }
 }
 
-/// Discards runs that ended in these generations, each after the archive has it.
-pub(crate) async fn discard(
-    hub: &Hub,
-    node: Option<&Arc<Node>>,
-    runs: Vec<(RunId, u32)>,
-) -> Result<Vec<(RunId, Outcome)>, Error> {
-    let mut outcomes = Vec::with_capacity(runs.len());
-    let mut ready = Vec::with_capacity(runs.len());
-    for (run, generation) in runs {
-        let kept = match node {
-            Some(node) => archive(node, run, generation).await?,
-            None => None,
-        };
-        match kept {
-            None => ready.push((run, generation)),
-            Some(kept) => outcomes.push((run, kept)),
-        }
-    }
-    let acting = node.and_then(|node| node.id());
-    let answers = hub.store.discard(acting, ready.clone()).await?;
-    outcomes.extend(ready.into_iter().zip(answers).map(|((run, _), answer)| (run, answer.into())));
-    Ok(outcomes)
-}
-
 /// What became of a run that was to be discarded.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
@@ -69,13 +58,81 @@ pub(crate) enum Outcome {
     NotArchived(String),
 }
 
-impl From<Result<(), Refusal>> for Outcome {
-    fn from(answer: Result<(), Refusal>) -> Self {
-        answer.map_or_else(Self::Kept, |()| Self::Gone)
+/// Discards runs that ended in these generations as somebody says so, each after the archive has it.
+pub(crate) async fn discard_by_hand(
+    hub: &Hub,
+    node: Option<&Arc<Node>>,
+    runs: Vec<(RunId, u32)>,
+) -> Result<Vec<(RunId, Outcome)>, Error> {
+    let lost = || Error::Unavailable("the engine has lost its lease, and is about to join again".to_owned());
+    let acting = node.map(|node| node.id().ok_or_else(lost)).transpose()?;
+    discard(hub, node, acting, runs, Keyed::Goes).await
+}
+
+/// Discards runs that ended in these generations, each after the archive has it, a few at a time.
+pub(crate) async fn discard(
+    hub: &Hub,
+    node: Option<&Arc<Node>>,
+    acting: Option<NodeId>,
+    runs: Vec<(RunId, u32)>,
+    keyed: Keyed,
+) -> Result<Vec<(RunId, Outcome)>, Error> {
+    let (mut left, mut outcomes) = match node {
+        Some(node) if node.options.archive.0.is_some() => archive_all(node, runs).await?,
+        _ => (runs, Vec::new()),
+    };
+    while !left.is_empty() {
+        let began = Instant::now();
+        let request = Discard { node: acting, runs: left.clone(), keyed, within: BRIEF };
+        let answers = hub.store.discard(request).await?;
+        let (took, before) = (began.elapsed(), left.len());
+        let mut busy = Vec::new();
+        for ((run, generation), answer) in left.into_iter().zip(answers) {
+            match answer {
+                Err(Refusal::Busy) => busy.push((run, generation)),
+                Ok(()) => outcomes.push((run, Outcome::Gone)),
+                Err(refusal) => outcomes.push((run, Outcome::Kept(refusal))),
+            }
+        }
+        if busy.len() == before {
+            outcomes.extend(busy.into_iter().map(|(run, _)| (run, Outcome::Kept(Refusal::Busy))));
+            break;
+        }
+        left = busy;
+        sleep(took * REST).await;
+    }
+    Ok(outcomes)
+}
+
+/// Hands runs to the archive. Answers which may go, and why the others have to stay.
+#[allow(clippy::type_complexity, reason = "it is a pair of lists")]
+async fn archive_all(
+    node: &Arc<Node>,
+    runs: Vec<(RunId, u32)>,
+) -> Result<(Vec<(RunId, u32)>, Vec<(RunId, Outcome)>), Error> {
+    let (mut ready, mut stay) = (Vec::with_capacity(runs.len()), Vec::new());
+    let mut waiting = runs.into_iter();
+    let mut archiving = JoinSet::new();
+    loop {
+        while archiving.len() < AT_ONCE
+            && let Some((run, generation)) = waiting.next()
+        {
+            let node = Arc::clone(node);
+            archiving.spawn(async move { ((run, generation), archive(&node, run, generation).await) });
+        }
+        match archiving.join_next().await {
+            None => return Ok((ready, stay)),
+            Some(Ok((run, Ok(None)))) => ready.push(run),
+            Some(Ok(((run, _), Ok(Some(outcome))))) => stay.push((run, outcome)),
+            Some(Ok((_, Err(error)))) => return Err(error),
+            Some(Err(panicked)) => {
+                return Err(Error::Store(format!("a run could not be archived: {panicked}")));
+            }
+        }
     }
 }
 
-/// Hands a run to the archive, if there is one. Answers why it has to stay, if it has to.
+/// Hands a run to the archive. Answers why it has to stay, if it has to.
 async fn archive(node: &Node, run: RunId, generation: u32) -> Result<Option<Outcome>, Error> {
     let Some(keep) = &node.options.archive.0 else { return Ok(None) };
     let Some(image) = node.hub.store.load(run).await? else {
@@ -85,20 +142,18 @@ async fn archive(node: &Node, run: RunId, generation: u32) -> Result<Option<Outc
         return Ok(Some(Outcome::Kept(Refusal::Open)));
     }
     let workflow = Arc::clone(&image.run.workflow);
-    let document = match export::export(&node.hub, image).await {
-        Ok(document) => document,
-        Err(error @ Error::Unavailable(_)) => return Err(error),
-        Err(error) => return Ok(Some(stays(run, &workflow, error.to_string()))),
-    };
+    let document = export::export(&node.hub, image).await?;
     // It is the user's code: it runs on the user's threads, and a panic is its own.
-    match node.user.spawn(keep(document)).await {
-        Ok(Ok(())) => Ok(None),
-        Ok(Err(failure)) => Ok(Some(stays(run, &workflow, failure.to_string()))),
-        Err(panicked) => Ok(Some(stays(run, &workflow, panicked.to_string()))),
-    }
-}
-
-fn stays(run: RunId, workflow: &str, why: String) -> Outcome {
-    tracing::warn!(%run, workflow, why, "a run could not be archived, so it is not discarded; it is tried again");
-    Outcome::NotArchived(why)
+    let mut task = node.user.spawn(keep(document));
+    let why = match timeout(PATIENCE, &mut task).await {
+        Ok(Ok(Ok(()))) => return Ok(None),
+        Ok(Ok(Err(failure))) => failure.to_string(),
+        Ok(Err(panicked)) => panicked.to_string(),
+        Err(_) => {
+            task.abort();
+            format!("it took longer than {} s", PATIENCE.as_secs())
+        }
+    };
+    tracing::warn!(%run, workflow = &*workflow, why, "a run could not be archived, so it is not discarded; it is tried again");
+    Ok(Some(Outcome::NotArchived(why)))
 }

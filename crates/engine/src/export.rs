@@ -1,7 +1,7 @@
 //! A run as one JSON document.
 
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use windlass_store::{Place, RunImage, StepRow};
 
 use crate::{Error, hub::Hub};
@@ -28,41 +28,38 @@ pub(crate) async fn export(hub: &Hub, image: RunImage) -> Result<Value, Error> {
         "created_at": run.created_at.to_string(),
         "forked_from": run.forked_from,
         "parent": run.parent.map(|parent| parent.run),
-        "input": payload(hub, "the input of a run", Some(run.input))?,
-        "context": payload(hub, "the context of a run", run.context)?,
-        "steps": image.steps.into_iter().map(|row| step(hub, row)).collect::<Result<Vec<_>, _>>()?,
+        "input": payload(hub, "the input of a run", Some(run.input)),
+        "context": payload(hub, "the context of a run", run.context),
+        "steps": image.steps.into_iter().map(|row| step(hub, row)).collect::<Vec<_>>(),
     });
     if let Place::Ended(end) = image.standing.place {
-        let ended = [
-            ("ended_at", Value::String(end.at.to_string())),
-            ("output", payload(hub, "the output of a run", end.output)?),
-            ("failure", payload(hub, "why the run ended", end.failure)?),
-        ];
-        let fields: Map<String, Value> =
-            ended.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        if let Value::Object(document) = &mut document {
-            document.extend(fields);
-        }
+        document["ended_at"] = end.at.to_string().into();
+        document["output"] = payload(hub, "the output of a run", end.output);
+        document["failure"] = payload(hub, "why the run ended", end.failure);
     }
     Ok(document)
 }
 
-fn step(hub: &Hub, row: StepRow) -> Result<Value, Error> {
-    Ok(json!({
+fn step(hub: &Hub, row: StepRow) -> Value {
+    json!({
         "name": &*row.name,
         "generation": row.generation,
         "attempt": row.attempt,
         "kind": format!("{:?}", row.kind),
         "started_at": row.started_at.to_string(),
         "ended_at": row.ended_at.to_string(),
-        "output": payload(hub, "the result of a step", row.output)?,
-        "detail": payload(hub, "the details of a step", row.detail)?,
-    }))
+        "output": payload(hub, "the result of a step", row.output),
+        "detail": payload(hub, "the details of a step", row.detail),
+    })
 }
 
-/// What was kept as JSON, or null when nothing was.
-fn payload(hub: &Hub, what: &str, kept: Option<Bytes>) -> Result<Value, Error> {
-    let Some(kept) = kept.filter(|kept| !kept.is_empty()) else { return Ok(Value::Null) };
-    let json = hub.read(what, kept)?;
-    serde_json::from_slice(&json).map_err(|why| Error::Decode { what: what.to_owned(), why: why.to_string() })
+/// What was kept as JSON, or null when nothing was. What cannot be decoded is shown as it was kept, and says why.
+fn payload(hub: &Hub, what: &str, kept: Option<Bytes>) -> Value {
+    let Some(kept) = kept.filter(|kept| !kept.is_empty()) else { return Value::Null };
+    let decoded = hub.read(what, kept.clone()).map_err(|error| error.to_string());
+    let value = decoded.and_then(|json| serde_json::from_slice(&json).map_err(|error| error.to_string()));
+    value.unwrap_or_else(|why| {
+        let hex: String = kept.iter().map(|byte| format!("{byte:02x}")).collect();
+        json!({ "undecodable": why, "kept": hex })
+    })
 }

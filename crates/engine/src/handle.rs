@@ -16,7 +16,7 @@ use windlass_store::{Act, End, NewRun, Place, Refusal, RunImage, RunRow, StepRow
 
 use crate::{
     Client, Error, Event, Pending, RunError, RunStatus, Sending, Watch,
-    discard::{self, Outcome},
+    discard::{Outcome, discard_by_hand},
     export,
     flow::{self, INHERITED},
     hub::Hub,
@@ -255,12 +255,12 @@ impl<O> Run<O> {
     /// # Errors
     ///
     /// When the run has not ended, its parent has not heard of its end yet, the engine's
-    /// [`archive`](crate::EngineBuilder::archive) has failed, or there is no such run.
+    /// [`archive`](crate::EngineBuilder::archive) has failed, somebody else is at it, or there is no such run.
     pub async fn discard(&self, reason: impl AsRef<str>) -> Result<(), Error> {
         let image = self.load().await?;
         let (state, generation) = (image.standing.state(), image.standing.generation);
         let runs = vec![(self.id, generation)];
-        let outcomes = discard::discard(self.client.hub(), self.client.node(), runs).await?;
+        let outcomes = discard_by_hand(self.client.hub(), self.client.node(), runs).await?;
         match outcomes.into_iter().next() {
             Some((run, Outcome::Gone)) => {
                 tracing::info!(%run, workflow = &*self.workflow, reason = reason.as_ref(), "a run was discarded by hand");
@@ -347,26 +347,32 @@ impl<O: DeserializeOwned> Future for Run<O> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if this.waiter.is_none() {
-            this.waiter = Some(this.client.hub().waiters.register(this.id));
-            this.asking = Some(this.ask());
-        }
-        if let Some(asking) = &mut this.asking
-            && let Poll::Ready(answer) = asking.as_mut().poll(cx)
-        {
-            this.asking = None;
-            match answer {
-                Ok(Some(end)) => return Poll::Ready(this.finish(&end)),
-                // A store that is out of reach for a moment is asked again by the watcher.
-                Ok(None) | Err(Error::Unavailable(_)) => {}
-                Err(error) => return Poll::Ready(Err(error)),
+        loop {
+            if this.waiter.is_none() {
+                this.waiter = Some(this.client.hub().waiters.register(this.id));
+                this.asking = Some(this.ask());
             }
-        }
-        let Some(waiter) = &mut this.waiter else { return Poll::Pending };
-        match waiter.poll(cx) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Some(end)) => Poll::Ready(this.finish(&end)),
-            Poll::Ready(None) => Poll::Ready(Err(Error::Stopped)),
+            if let Some(asking) = &mut this.asking
+                && let Poll::Ready(answer) = asking.as_mut().poll(cx)
+            {
+                this.asking = None;
+                match answer {
+                    Ok(Some(end)) => return Poll::Ready(this.finish(&end)),
+                    // A store that is out of reach for a moment is asked again by the watcher.
+                    Ok(None) | Err(Error::Unavailable(_)) => {}
+                    Err(error) => return Poll::Ready(Err(error)),
+                }
+            }
+            let Some(waiter) = &mut this.waiter else { return Poll::Pending };
+            match waiter.poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(end)) => return Poll::Ready(this.finish(&end)),
+                Poll::Ready(None) if this.client.hub().closed.is_cancelled() => {
+                    return Poll::Ready(Err(Error::Stopped));
+                }
+                // It may be there no more.
+                Poll::Ready(None) => this.waiter = None,
+            }
         }
     }
 }

@@ -2,7 +2,10 @@
 
 use std::{
     fmt,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -36,6 +39,8 @@ pub(crate) struct Hub {
     pub(crate) closed: CancellationToken,
     /// Woken by every change that this process hears of, for those who watch runs.
     pub(crate) changed: Notify,
+    /// How many runs that are waited for were looked for.
+    looked_for: AtomicUsize,
 }
 
 impl Hub {
@@ -59,6 +64,7 @@ impl Hub {
             poll,
             closed: CancellationToken::new(),
             changed: Notify::new(),
+            looked_for: AtomicUsize::new(0),
             store,
         });
         for lane in 0..hub.committer.lanes() {
@@ -97,6 +103,15 @@ impl Hub {
         Watching(self)
     }
 
+    /// Has some of those who wait for runs see whether these are still there: a run that was discarded has no end any more.
+    pub(crate) fn look_for_lost(&self) {
+        let runs = self.waiters.runs();
+        let first = self.looked_for.fetch_add(LOOKED_FOR, Ordering::Relaxed) % runs.len().max(1);
+        for run in runs.iter().cycle().skip(first).take(LOOKED_FOR.min(runs.len())) {
+            self.waiters.ask_again(*run);
+        }
+    }
+
     /// Asks the store for the ends of the runs that somebody waits for.
     pub(crate) async fn look_for_ends(&self) -> Result<(), Error> {
         let runs = self.waiters.runs();
@@ -109,6 +124,9 @@ impl Hub {
         Ok(())
     }
 }
+
+/// How many of those that somebody waits for are looked for at a time.
+const LOOKED_FOR: usize = 20;
 
 /// Somebody who watches runs.
 pub(crate) struct Watching<'a>(&'a Hub);

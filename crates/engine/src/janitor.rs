@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep};
-use windlass_core::{RunId, Time};
-use windlass_store::{Aged, AgedRun};
+use windlass_core::{NodeId, RunId, Time};
+use windlass_store::{Aged, AgedRun, Keyed, StoreError};
 
 use crate::{
     Error,
@@ -14,16 +14,14 @@ use crate::{
 
 /// How many ended runs are looked at in one go.
 const PORTION: usize = 200;
-/// How long one transaction may take before the next portion is smaller: others wait for it.
-const BRIEF: Duration = Duration::from_millis(10);
-/// Of the time that it works, so many times as much it rests, so that it is never in the way.
-const REST: u32 = 4;
+/// How long it waits between two portions, so that looking through millions is in nobody's way.
+const BETWEEN: Duration = Duration::from_millis(5);
 /// How long it waits between two rounds, at least and at most.
 const PAUSE: Duration = Duration::from_secs(60);
+const LONG_PAUSE: Duration = Duration::from_secs(3600);
 /// How soon after its launch an engine begins: those that live shortly do their part too.
 const SOON: Duration = Duration::from_secs(5);
-const LONG_PAUSE: Duration = Duration::from_secs(3600);
-/// By how much the clocks of those who make ids may differ from the database's and still be of use.
+/// By how much the clocks of those who make ids may differ from the database's.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Discards ended runs whose time is over, the oldest of each workflow first.
@@ -68,53 +66,68 @@ impl Janitor {
     async fn round(&mut self) -> Result<usize, Error> {
         let now = self.node.hub.clock.now();
         let Some(horizon) = self.node.options.retention.horizon(now) else { return Ok(0) };
-        if !self.is_senior().await? {
-            return Ok(0);
-        }
-        let (before, mut after, mut gone) = (earlier_than(horizon, now), None, 0);
-        loop {
-            let began = Instant::now();
+        let Some(before) = self.earlier_than(horizon, now) else { return Ok(0) };
+        let (mut after, mut gone): (Option<(Arc<str>, RunId)>, usize) = (None, 0);
+        while let Some(acting) = self.senior().await? {
             let limit = self.portion;
-            let request = Aged { after: after.take(), before, limit };
-            let aged = self.node.hub.store.aged(request).await?;
-            let looked = began.elapsed();
-            let Some(last) = aged.last() else { return Ok(gone) };
-            after = Some((Arc::clone(&last.workflow), last.run));
+            let aged = self.node.hub.store.aged(Aged { after: after.clone(), before, limit }).await?;
+            let Some(last) = aged.last().map(|last| (Arc::clone(&last.workflow), last.run)) else { break };
             let is_last = aged.len() < limit;
-            gone += self.discard(aged, now).await?;
-            if is_last {
-                return Ok(gone);
+            match self.discard(aged, acting, now).await {
+                Ok(portion) => {
+                    gone += portion;
+                    after = Some(last);
+                    self.portion = (limit * 2).min(PORTION);
+                }
+                Err(error) if limit > 1 => {
+                    // Some of them may take too long together, or one of them may not go at all.
+                    tracing::debug!(%error, runs = limit, "a portion of old runs could not be discarded");
+                    self.portion = limit / 2;
+                    continue;
+                }
+                Err(error) => {
+                    tracing::warn!(run = %last.1, %error, "an old run could not be discarded; it is tried again");
+                    after = Some(last);
+                }
             }
-            let took = began.elapsed();
-            self.portion = if took - looked > BRIEF { (limit / 2).max(10) } else { (limit * 2).min(PORTION) };
-            sleep(took * REST).await;
+            if is_last {
+                break;
+            }
+            sleep(BETWEEN).await;
         }
+        Ok(gone)
     }
 
-    async fn discard(&self, aged: Vec<AgedRun>, now: Time) -> Result<usize, Error> {
+    async fn discard(&self, aged: Vec<AgedRun>, acting: NodeId, now: Time) -> Result<usize, Error> {
         let retention = &self.node.options.retention;
         let over = aged.iter().filter(|run| retention.is_over(run.state, run.at, now));
         let over: Vec<_> = over.map(|aged| (aged.run, aged.generation)).collect();
-        if over.is_empty() {
-            return Ok(0);
-        }
-        let outcomes = discard(&self.node.hub, Some(&self.node), over).await?;
+        let outcomes = discard(&self.node.hub, Some(&self.node), Some(acting), over, Keyed::Stays).await?;
         Ok(outcomes.iter().filter(|(_, outcome)| *outcome == Outcome::Gone).count())
     }
 
-    /// Whether no other living node has been there longer.
-    async fn is_senior(&self) -> Result<bool, Error> {
-        let Some(id) = self.node.id() else { return Ok(false) };
+    /// This node, if no other living one has been there longer.
+    async fn senior(&self) -> Result<Option<NodeId>, StoreError> {
+        let Some(id) = self.node.id() else { return Ok(None) };
         let nodes = self.node.hub.store.nodes().await?;
-        Ok(nodes.iter().filter(|node| !node.dead).all(|node| node.id >= id))
+        Ok(nodes.iter().filter(|node| !node.dead).all(|node| node.id >= id).then_some(id))
     }
-}
 
-/// Whatever began before the horizon has an id that sorts before this one, so that what is too young need not be looked
-/// at. Ids carry the time of the clock that made them: one that was fast has its runs kept for that much longer, and one
-/// that is not the database's at all, as in tests with a time of their own, says nothing.
-fn earlier_than(horizon: Time, now: Time) -> RunId {
-    let made = RunId::new().made_at();
-    let apart = made.since(now).max(now.since(made));
-    if apart > DAY { RunId::LAST } else { RunId::least(horizon) }
+    /// Whatever began before the horizon has an id that sorts before this one, so that what is too young need not be
+    /// looked at. Ids carry the time of the clock that made them: one that was fast has its runs kept for that much longer.
+    /// A clock that is far from the database's is not trusted with anything: one of the two is wrong.
+    fn earlier_than(&self, horizon: Time, now: Time) -> Option<RunId> {
+        if self.node.options.virtual_time {
+            return Some(RunId::LAST);
+        }
+        let made = RunId::new().made_at();
+        if made.since(now).max(now.since(made)) > DAY {
+            tracing::error!(
+                here = %made, database = %now,
+                "the clocks of this machine and of the database are more than a day apart; nothing is discarded"
+            );
+            return None;
+        }
+        Some(RunId::least(horizon))
+    }
 }

@@ -7,7 +7,7 @@ use windlass_store::{Page, Place, Query, RunSummary};
 
 use crate::{
     Cancelled, Client, Error, Run,
-    discard::{Outcome, discard},
+    discard::{Outcome, discard_by_hand},
     status,
 };
 
@@ -232,17 +232,16 @@ impl Runs {
         loop {
             let page = ended.page().await?;
             let runs = page.runs.iter().map(|run| (run.id, run.standing.generation)).collect();
-            let outcomes = discard(ended.client.hub(), ended.client.node(), runs).await?;
+            let outcomes = discard_by_hand(ended.client.hub(), ended.client.node(), runs).await?;
             let gone = outcomes.iter().filter(|(_, outcome)| *outcome == Outcome::Gone).count();
             bulk.done += gone;
             bulk.passed_over += outcomes.len() - gone;
+            tracing::info!(runs = gone, reason, "runs were discarded by hand");
             match page.runs.last() {
                 Some(last) if page.more => ended.query.after = Some(last.id),
-                _ => break,
+                _ => return Ok(bulk),
             }
         }
-        tracing::info!(runs = bulk.done, reason, "runs were discarded by hand");
-        Ok(bulk)
     }
 
     /// Narrows the search to the states that an action makes sense for.

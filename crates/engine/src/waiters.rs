@@ -48,6 +48,12 @@ impl Waiters {
         }
     }
 
+    /// Has everyone who waits for this run ask the store.
+    pub(crate) fn ask_again(&self, run: RunId) {
+        // Their channel closes without an answer.
+        drop(self.by_run.lock().remove(&run));
+    }
+
     /// The runs that somebody waits for.
     pub(crate) fn runs(&self) -> Vec<RunId> {
         self.by_run.lock().keys().copied().collect()

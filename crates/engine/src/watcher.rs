@@ -53,6 +53,9 @@ impl Watcher {
                 self.call();
             }
             self.look().await;
+            if is_poll {
+                hub.look_for_lost();
+            }
             next_poll = Instant::now() + hub.poll;
         }
     }

@@ -138,7 +138,7 @@ CREATE TABLE {s}.ended (
     step_ended_at   bigint,
     step_output     bytea,
     PRIMARY KEY (workflow, run, generation)
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02);
 
 -- Completed runs are found by workflow; the others are few and asked for by name.
 CREATE INDEX ended_otherwise ON {s}.ended (state, run) WHERE state <> 6;
@@ -168,7 +168,7 @@ CREATE TABLE {s}.step (
     output     bytea,
     detail     bytea,
     PRIMARY KEY (run, generation, name, attempt, started_in)
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02);
 
 CREATE TABLE {s}.inbox (
     seq   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -188,7 +188,7 @@ CREATE TABLE {s}.delivered (
     topic text COLLATE "C" NOT NULL,
     key   text COLLATE "C" NOT NULL,
     PRIMARY KEY (run, topic, key)
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02);
 
 CREATE TABLE {s}.saved (
     run   uuid  NOT NULL,
@@ -205,13 +205,13 @@ CREATE TABLE {s}.key (
     digest   bytea  NOT NULL,
     until    bigint,
     PRIMARY KEY (workflow, key)
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02);
 
 CREATE TABLE {s}.tag (
     tag text COLLATE "C" NOT NULL,
     run uuid NOT NULL,
     PRIMARY KEY (tag, run)
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02);
 
 -- Small values that processes share. They are written often, and few.
 CREATE TABLE {s}.cell (

@@ -21,7 +21,7 @@ use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 use windlass_core::{ClaimId, NodeId, RunId, StepKind, Time};
 use windlass_store::{
-    KeyConflict, KeyLife, NewEnd, NewMessage, NewRun, Refusal, SpreadKey, StepRow, Wait, Written,
+    KeyConflict, KeyLife, NewEnd, NewMessage, NewRun, Refusal, SpreadKey, StepRow, StoreError, Wait, Written,
 };
 
 use crate::{
@@ -605,9 +605,15 @@ fn standing(row: &Row) -> Result<Standing, Fault> {
 }
 
 fn key_fact(row: &Row, digest: &[u8]) -> Result<KeyFact, Fault> {
-    let exists = row.try_get(2)?;
+    let exists: bool = row.try_get(2)?;
     // Without an owner only when the run was there before, and had another key or none.
     let Some(known) = row.try_get::<_, Option<&[u8]>>(1)? else {
+        if !exists {
+            // It was there when its key was not taken for it, and was discarded since.
+            return Err(
+                StoreError::Unavailable("a run was discarded while it was started again".into()).into()
+            );
+        }
         return Ok(KeyFact { run: RunId::from_bytes([0; 16]), differs: false, exists });
     };
     Ok(KeyFact { run: column::run_id(row, 0)?, differs: known != digest, exists })

@@ -1,13 +1,16 @@
 //! Runs that have ended: listing them, and forgetting them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use tokio_postgres::Row;
 use uuid::Uuid;
-use windlass_core::{NodeId, RunId};
-use windlass_store::{Aged, AgedRun, Refusal};
+use windlass_core::{RunId, Time};
+use windlass_store::{Aged, AgedRun, Discard, Keyed, Refusal};
 
-use crate::{batch::LOCK, column, error::Fault, session::Session};
+use crate::{column, error::Fault, session::Session};
 
 const NEXT_WORKFLOW: &str = "SELECT workflow FROM {s}.ended WHERE workflow > $1 ORDER BY workflow LIMIT 1";
 /// Only the end that a run stands at: those of generations that were reopened lie beside it.
@@ -16,6 +19,16 @@ const AGED: &str = "\
     WHERE e.workflow = $1 AND e.run > $2 AND e.run < $3 \
       AND EXISTS (SELECT FROM {s}.run AS r WHERE r.id = e.run AND r.generation = e.generation OFFSET 0) \
     ORDER BY e.run LIMIT $4";
+/// Runs at which nobody else is. Whoever is at one gives it up soon, and another time will do.
+const LOCK: &str = "SELECT id FROM {s}.run WHERE id = ANY($1) ORDER BY id FOR UPDATE SKIP LOCKED";
+/// Their keys, in the order in which starts take them, and until when each was given out.
+const LOCK_KEYS: &str = "\
+    SELECT u.id, k.until FROM (\
+        SELECT r.id, r.workflow, r.key FROM unnest($1::uuid[]) AS v (run) \
+        CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = v.run AND key IS NOT NULL OFFSET 0) AS r \
+        ORDER BY r.workflow, r.key) AS u \
+    CROSS JOIN LATERAL (SELECT until FROM {s}.key \
+        WHERE workflow = u.workflow AND key = u.key AND run = u.id FOR UPDATE SKIP LOCKED) AS k";
 /// Whoever asks has locked the runs. What lies in the inbox of a parent that has ended is heard by nobody.
 const JUDGE: &str = "\
     SELECT r.id, r.generation, e.run IS NOT NULL, \
@@ -23,25 +36,32 @@ const JUDGE: &str = "\
                WHERE i.run = r.parent AND i.topic = r.parent_topic AND i.key = r.id || '/' || r.generation OFFSET 0) \
            AND EXISTS (SELECT FROM {s}.run AS p WHERE p.id = r.parent AND NOT EXISTS (SELECT FROM {s}.ended AS pe \
                WHERE pe.workflow = p.workflow AND pe.run = p.id AND pe.generation = p.generation OFFSET 0) OFFSET 0), \
-           r.tags \
+           r.tags, \
+           EXISTS (SELECT FROM {s}.key AS k WHERE k.workflow = r.workflow AND k.key = r.key AND k.run = r.id OFFSET 0) \
     FROM unnest($1::uuid[]) AS u (run) \
     CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
     LEFT JOIN LATERAL (\
         SELECT run FROM {s}.ended WHERE workflow = r.workflow AND run = r.id AND generation = r.generation OFFSET 0) AS e ON true";
-const UNTAG: &str = "\
-    DELETE FROM {s}.tag AS t USING unnest($1::text[], $2::uuid[]) AS u (tag, run) WHERE t.tag = u.tag AND t.run = u.run";
 /// Runs that have gone from a node may be listed until the last of their list has. A new run of the same id would be taken
 /// for one of them, so nobody's id takes its place: what else is known of each stays where it is.
-const LISTED: &str = "SELECT l.no, l.run FROM {s}.listed AS l WHERE l.run = ANY($1) ORDER BY l.no";
+const LISTED: &str = "\
+    SELECT l.no, array_agg(l.run) FROM {s}.listed AS l JOIN unnest($1::uuid[]) AS u (run) ON u.run = l.run \
+    GROUP BY l.no ORDER BY l.no";
+const LOCK_LIST: &str = "SELECT no FROM {s}.holding WHERE no = $1 FOR UPDATE SKIP LOCKED";
 const UNLIST: &str = "\
-    UPDATE {s}.holding SET runs = array_replace(runs, $2, '00000000-0000-0000-0000-000000000000'::uuid) WHERE no = $1";
+    UPDATE {s}.holding SET runs = ARRAY (\
+        SELECT CASE WHEN t.run = ANY($2) THEN '00000000-0000-0000-0000-000000000000'::uuid ELSE t.run END \
+        FROM unnest(runs) WITH ORDINALITY AS t (run, no) ORDER BY t.no) \
+    WHERE no = $1";
+const UNTAG: &str = "\
+    DELETE FROM {s}.tag AS t USING unnest($1::text[], $2::uuid[]) AS u (tag, run) WHERE t.tag = u.tag AND t.run = u.run";
 /// All that belongs to runs, themselves last: the others are found by them.
 const REMOVE: [&str; 8] = [
     "DELETE FROM {s}.key WHERE ctid = ANY (ARRAY (\
         SELECT k.place FROM unnest($1::uuid[]) AS u (run) \
         CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
         CROSS JOIN LATERAL (SELECT ctid AS place FROM {s}.key \
-            WHERE workflow = r.workflow AND key = r.key AND run = r.id OFFSET 0) AS k))",
+            WHERE workflow = r.workflow AND key = r.key AND run = r.id OFFSET 0) AS k)) AND run = ANY($1)",
     "DELETE FROM {s}.ended WHERE ctid = ANY (ARRAY (\
         SELECT e.place FROM unnest($1::uuid[]) AS u (run) \
         CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
@@ -60,6 +80,15 @@ struct Found {
     is_ended: bool,
     is_awaited: bool,
     tags: Vec<String>,
+    has_key: bool,
+}
+
+/// What nobody else is at.
+#[derive(Default)]
+struct Locked {
+    runs: HashSet<RunId>,
+    /// Those whose key is locked too, and until when it was given out.
+    keys: HashMap<RunId, Option<i64>>,
 }
 
 /// Runs that stand ended.
@@ -77,6 +106,9 @@ pub(crate) async fn aged(session: &Session, request: &Aged) -> Result<Vec<AgedRu
         let name: Arc<str> = workflow.as_str().into();
         for row in rows {
             aged.push(aged_run(&row, &name)?);
+        }
+        if aged.len() >= request.limit {
+            break;
         }
         let next = session.query(NEXT_WORKFLOW, &[&workflow]).await?;
         let Some(next) = next.first() else { break };
@@ -96,45 +128,87 @@ fn aged_run(row: &Row, workflow: &Arc<str>) -> Result<AgedRun, Fault> {
 }
 
 /// Forgets runs that stand ended in these generations.
-pub(crate) async fn discard(
-    session: &Session,
-    node: Option<NodeId>,
-    runs: &[(RunId, u32)],
-) -> Result<Vec<Result<(), Refusal>>, Fault> {
-    let ids: Vec<Uuid> = runs.iter().map(|(run, _)| column::run(*run)).collect();
-    let discard = async |_| {
-        session.execute(LOCK, &[&ids]).await?;
+pub(crate) async fn discard(session: &Session, request: &Discard) -> Result<Vec<Result<(), Refusal>>, Fault> {
+    let ids: Vec<Uuid> = request.runs.iter().map(|(run, _)| column::run(*run)).collect();
+    let discard = async |now: Time| {
+        let locked = Locked::of(session, &ids).await?;
         let mut found = HashMap::new();
         for row in session.query(JUDGE, &[&ids]).await? {
             found.insert(column::run_id(&row, 0)?, Found::of(&row)?);
         }
-        let (mut gone, mut tags, mut tagged) = (Vec::new(), Vec::new(), Vec::new());
-        let mut answers = Vec::with_capacity(runs.len());
-        for (run, generation) in runs {
-            answers.push(found.get(run).ok_or(Refusal::Unknown).and_then(|found| found.judge(*generation)));
-            if answers.last() == Some(&Ok(()))
-                && let Some(found) = found.remove(run)
+        let mut going = HashMap::new();
+        let mut answers = Vec::with_capacity(ids.len());
+        for (run, generation) in &request.runs {
+            let judged = match found.get(run) {
+                Some(known) => known.judge(*run, *generation, request.keyed, &locked, now),
+                None => Err(Refusal::Unknown),
+            };
+            if judged.is_ok()
+                && let Some(known) = found.remove(run)
             {
-                gone.push(column::run(*run));
-                tagged.extend(found.tags.iter().map(|_| column::run(*run)));
-                tags.extend(found.tags);
+                going.insert(*run, known.tags);
+            }
+            answers.push(judged);
+        }
+        let busy = unlist(session, &mut going).await?;
+        for (answer, (run, _)) in answers.iter_mut().zip(&request.runs) {
+            if busy.contains(run) {
+                *answer = Err(Refusal::Busy);
             }
         }
-        if !tags.is_empty() {
-            session.execute(UNTAG, &[&tags, &tagged]).await?;
-        }
-        if !gone.is_empty() {
-            for listed in session.query(LISTED, &[&gone]).await? {
-                let (no, run): (i64, Uuid) = (listed.try_get(0)?, listed.try_get(1)?);
-                session.execute(UNLIST, &[&no, &run]).await?;
-            }
-            for statement in REMOVE {
-                session.execute(statement, &[&gone]).await?;
-            }
-        }
+        remove(session, going).await?;
         Ok(answers)
     };
-    session.transact(node, discard).await
+    session.transact(request.node, discard).await
+}
+
+/// Takes the runs from the lists of nodes. Those whose list somebody is at stay: answers which.
+async fn unlist(session: &Session, going: &mut HashMap<RunId, Vec<String>>) -> Result<Vec<RunId>, Fault> {
+    let mut busy = Vec::new();
+    if going.is_empty() {
+        return Ok(busy);
+    }
+    let runs: Vec<Uuid> = going.keys().map(|run| column::run(*run)).collect();
+    for listed in session.query(LISTED, &[&runs]).await? {
+        let (no, runs): (i64, Vec<Uuid>) = (listed.try_get(0)?, listed.try_get(1)?);
+        if session.query(LOCK_LIST, &[&no]).await?.is_empty() {
+            let runs = runs.into_iter().map(|run| RunId::from_bytes(run.into_bytes()));
+            busy.extend(runs.filter(|run| going.remove(run).is_some()));
+        } else {
+            session.execute(UNLIST, &[&no, &runs]).await?;
+        }
+    }
+    Ok(busy)
+}
+
+async fn remove(session: &Session, going: HashMap<RunId, Vec<String>>) -> Result<(), Fault> {
+    if going.is_empty() {
+        return Ok(());
+    }
+    let runs: Vec<Uuid> = going.keys().map(|run| column::run(*run)).collect();
+    let pairs =
+        going.into_iter().flat_map(|(run, tags)| tags.into_iter().map(move |tag| (tag, column::run(run))));
+    let (tags, tagged): (Vec<String>, Vec<Uuid>) = pairs.unzip();
+    if !tags.is_empty() {
+        session.execute(UNTAG, &[&tags, &tagged]).await?;
+    }
+    for statement in REMOVE {
+        session.execute(statement, &[&runs]).await?;
+    }
+    Ok(())
+}
+
+impl Locked {
+    async fn of(session: &Session, ids: &[Uuid]) -> Result<Self, Fault> {
+        let mut locked = Self::default();
+        for row in session.query(LOCK, &[&ids]).await? {
+            locked.runs.insert(column::run_id(&row, 0)?);
+        }
+        for row in session.query(LOCK_KEYS, &[&ids]).await? {
+            locked.keys.insert(column::run_id(&row, 0)?, row.try_get(1)?);
+        }
+        Ok(locked)
+    }
 }
 
 impl Found {
@@ -144,15 +218,30 @@ impl Found {
             is_ended: row.try_get(2)?,
             is_awaited: row.try_get(3)?,
             tags: column::items(row, 4)?,
+            has_key: row.try_get(5)?,
         })
     }
 
-    fn judge(&self, generation: u32) -> Result<(), Refusal> {
-        match self {
-            Self { is_ended: false, .. } => Err(Refusal::Open),
-            found if found.generation != generation => Err(Refusal::Open),
-            Self { is_awaited: true, .. } => Err(Refusal::Awaited),
-            _ => Ok(()),
+    fn judge(
+        &self,
+        run: RunId,
+        generation: u32,
+        keyed: Keyed,
+        locked: &Locked,
+        now: Time,
+    ) -> Result<(), Refusal> {
+        let key = locked.keys.get(&run);
+        let lives = key.is_some_and(|until| until.is_some_and(|until| now.0 < until));
+        if !locked.runs.contains(&run) || (self.has_key && key.is_none()) {
+            Err(Refusal::Busy)
+        } else if !self.is_ended || self.generation != generation {
+            Err(Refusal::Open)
+        } else if self.is_awaited {
+            Err(Refusal::Awaited)
+        } else if keyed == Keyed::Stays && lives {
+            Err(Refusal::Keyed)
+        } else {
+            Ok(())
         }
     }
 }

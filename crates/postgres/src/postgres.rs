@@ -12,9 +12,9 @@ use tokio::{
 use uuid::Uuid;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
-    Aged, AgedRun, Along, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Fate,
-    Heartbeat, Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim,
-    SpreadClaimed, SpreadRow, Store, StoreError, Swapped, Swept, Unit, Written,
+    Aged, AgedRun, Along, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End,
+    Fate, Heartbeat, Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage,
+    SpreadClaim, SpreadClaimed, SpreadRow, Store, StoreError, Swapped, Swept, Unit, Written,
 };
 
 use crate::{
@@ -418,8 +418,8 @@ impl Store for Postgres {
         self.ask(async move |_, session| discard::aged(&session, &request).await)
     }
 
-    fn discard(&self, node: Option<NodeId>, runs: Vec<(RunId, u32)>) -> Answer<'_, Vec<Result<(), Refusal>>> {
-        self.ask(async move |_, session| discard::discard(&session, node, &runs).await)
+    fn discard(&self, request: Discard) -> Answer<'_, Vec<Result<(), Refusal>>> {
+        self.ask(async move |_, session| discard::discard(&session, &request).await)
     }
 
     fn cell(&self, name: Arc<str>) -> Answer<'_, Option<Cell>> {

@@ -13,7 +13,9 @@ use bytes::Bytes;
 use common::{cluster, connect, fresh, new_run, node, step};
 use windlass_core::{ClaimId, NodeId, RunId, RunState};
 use windlass_postgres::{Postgres, PostgresOptions};
-use windlass_store::{Act, Aged, Claim, DefinitionId, NewEnd, NewMessage, NewRun, Parent, Store, Unit, Wait};
+use windlass_store::{
+    Act, Aged, Claim, DefinitionId, Discard, Keyed, NewEnd, NewMessage, NewRun, Parent, Store, Unit, Wait,
+};
 
 /// How many runs are held, and how many have ended. Whoever looks through all that have ended for each that is held
 /// takes minutes.
@@ -145,7 +147,8 @@ impl World {
         note("aged", timed(store.aged(aged)).await);
         let runs = mine.map(|number| (run(number), 1)).collect();
         let began = Instant::now();
-        let gone = store.discard(Some(*me), runs).await.unwrap();
+        let request = Discard { node: Some(*me), runs, keyed: Keyed::Stays, within: Duration::MAX };
+        let gone = store.discard(request).await.unwrap();
         note("discards", began);
         assert!(gone.iter().all(Result::is_ok), "{gone:?}");
         took

@@ -1,10 +1,10 @@
 //! Runs that have ended: listing them, and forgetting them.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use rusqlite::{Connection, params};
-use windlass_core::{NodeId, RunId, Time};
-use windlass_store::{Aged, AgedRun, Refusal};
+use windlass_core::{RunId, Time};
+use windlass_store::{Aged, AgedRun, Discard, Keyed, Refusal};
 
 use crate::{
     book::Book,
@@ -21,6 +21,10 @@ use crate::{
 
 const AGED: &str = "\
     SELECT run, generation, state, at FROM ended WHERE workflow = ?1 AND run > ?2 AND run < ?3 ORDER BY run LIMIT ?4";
+/// Whether the key of a run was given a life that is not over.
+const LIVE_KEY: &str = "\
+    SELECT EXISTS (SELECT 1 FROM key WHERE workflow = ?2 AND key = (SELECT key FROM run WHERE id = ?1) \
+        AND run = ?1 AND ?3 < until)";
 const NAMES: &str = "SELECT key, tags FROM run WHERE id = ?1";
 const FREE_KEY: &str = "DELETE FROM key WHERE workflow = ?1 AND key = ?2 AND run = ?3";
 const UNTAG: &str = "DELETE FROM tag WHERE tag = ?1 AND run = ?2";
@@ -34,7 +38,7 @@ const REMOVE: [&str; 4] = [
 
 #[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] =
-    &[AGED, NAMES, FREE_KEY, UNTAG, REMOVE[0], REMOVE[1], REMOVE[2], REMOVE[3]];
+    &[AGED, LIVE_KEY, NAMES, FREE_KEY, UNTAG, REMOVE[0], REMOVE[1], REMOVE[2], REMOVE[3]];
 
 /// Runs that stand ended.
 pub(crate) fn aged(book: &Book, request: &Aged) -> Result<Vec<AgedRun>, Fault> {
@@ -67,24 +71,34 @@ pub(crate) fn aged(book: &Book, request: &Aged) -> Result<Vec<AgedRun>, Fault> {
 }
 
 /// Forgets runs that stand ended in these generations.
-pub(crate) fn discard(
-    desk: &mut Desk,
-    node: Option<NodeId>,
-    runs: &[(RunId, u32)],
-) -> Result<Vec<Result<(), Refusal>>, Fault> {
-    if let Some(node) = node {
+pub(crate) fn discard(desk: &mut Desk, request: &Discard) -> Result<Vec<Result<(), Refusal>>, Fault> {
+    let (began, now) = (Instant::now(), desk.clock.now());
+    if let Some(node) = request.node {
         node::check(desk, node)?;
     }
     let conn = &desk.book.conn;
-    let answers = runs.iter().map(|(run, generation)| match judge(conn, *run, *generation)? {
-        Ok(core) => remove(conn, *run, &core).map(Ok),
-        Err(refusal) => Ok(Err(refusal)),
-    });
-    Ok(answers.collect::<rusqlite::Result<_>>()?)
+    let mut answers = Vec::with_capacity(request.runs.len());
+    for (run, generation) in &request.runs {
+        if !answers.is_empty() && began.elapsed() > request.within {
+            answers.push(Err(Refusal::Busy));
+            continue;
+        }
+        answers.push(match judge(conn, *run, *generation, request.keyed, now)? {
+            Ok(core) => Ok(remove(conn, *run, &core)?),
+            Err(refusal) => Err(refusal),
+        });
+    }
+    Ok(answers)
 }
 
 /// Whether a run may go.
-fn judge(conn: &Connection, id: RunId, generation: u32) -> rusqlite::Result<Result<Core, Refusal>> {
+fn judge(
+    conn: &Connection,
+    id: RunId,
+    generation: u32,
+    keyed: Keyed,
+    now: Time,
+) -> rusqlite::Result<Result<Core, Refusal>> {
     let Some(core) = run::core(conn, id)? else { return Ok(Err(Refusal::Unknown)) };
     match ended::read(conn, id, &core)? {
         Some(row) if row.carried.generation == generation => {}
@@ -98,6 +112,11 @@ fn judge(conn: &Connection, id: RunId, generation: u32) -> rusqlite::Result<Resu
         if inbox::holds(conn, parent.run, &message.topic, key)? {
             return Ok(Err(Refusal::Awaited));
         }
+    }
+    let mut live_key = conn.prepare_cached(LIVE_KEY)?;
+    let lives = |row: &rusqlite::Row<'_>| row.get(0);
+    if keyed == Keyed::Stays && live_key.query_row(params![id.as_bytes(), core.workflow, now.0], lives)? {
+        return Ok(Err(Refusal::Keyed));
     }
     Ok(Ok(core))
 }

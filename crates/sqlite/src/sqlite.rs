@@ -16,9 +16,9 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::{broadcast, oneshot};
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
-    Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint,
-    InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed,
-    SpreadRow, StepRow, Store, StoreError, Swapped, Swept, Unit, Written,
+    Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End, Heartbeat,
+    Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim,
+    SpreadClaimed, SpreadRow, StepRow, Store, StoreError, Swapped, Swept, Unit, Written,
 };
 
 use crate::{
@@ -390,8 +390,8 @@ impl Store for Sqlite {
         self.read(move |book| discard::aged(book, &request))
     }
 
-    fn discard(&self, node: Option<NodeId>, runs: Vec<(RunId, u32)>) -> Answer<'_, Vec<Result<(), Refusal>>> {
-        self.write(move |desk| discard::discard(desk, node, &runs))
+    fn discard(&self, request: Discard) -> Answer<'_, Vec<Result<(), Refusal>>> {
+        self.write(move |desk| discard::discard(desk, &request))
     }
 
     fn cell(&self, name: Arc<str>) -> Answer<'_, Option<Cell>> {

@@ -382,6 +382,12 @@ pub enum Refusal {
     /// The run's parent has not taken in yet that it ended.
     #[error("the run's parent has not heard of its end yet")]
     Awaited,
+    /// The run's key was given a life that is not over.
+    #[error("the run's key stands for it until its time is over")]
+    Keyed,
+    /// Somebody else is at the run, or there was no time left for it.
+    #[error("somebody else is at the run just now")]
+    Busy,
     /// The key belongs to a run with another input.
     #[error("the key belongs to run {run}, which has another input")]
     KeyTaken {

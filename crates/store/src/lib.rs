@@ -29,7 +29,7 @@ pub mod conformance;
 pub use act::{
     Act, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewRun, Owner, Refusal, Unit, Written,
 };
-pub use aged::{Aged, AgedRun};
+pub use aged::{Aged, AgedRun, Discard, Keyed};
 pub use along::{Along, Fate};
 pub use cell::{Cell, Swapped};
 pub use commit_moment::CommitMoment;

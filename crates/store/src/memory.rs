@@ -21,9 +21,9 @@ use windlass_core::{NodeId, RunId, Time};
 pub use self::fault::{Call, Moment, Side, Verdict};
 use self::{fault::Process, state::State};
 use crate::{
-    Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat, Hint,
-    InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim, SpreadClaimed,
-    SpreadRow, Store, StoreError, Swapped, Swept, Unit, Written,
+    Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End, Heartbeat,
+    Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim,
+    SpreadClaimed, SpreadRow, Store, StoreError, Swapped, Swept, Unit, Written,
 };
 
 /// A store that keeps everything in memory: the shortest code that is right.
@@ -237,8 +237,8 @@ impl Store for Memory {
         self.call(Call::Read, None, |state| Ok(state.aged(&request)))
     }
 
-    fn discard(&self, node: Option<NodeId>, runs: Vec<(RunId, u32)>) -> Answer<'_, Vec<Result<(), Refusal>>> {
-        self.call(Call::Discard, node, |state| state.discard(node, &runs))
+    fn discard(&self, request: Discard) -> Answer<'_, Vec<Result<(), Refusal>>> {
+        self.call(Call::Discard, request.node, |state| state.discard(&request))
     }
 
     fn cell(&self, name: Arc<str>) -> Answer<'_, Option<Cell>> {

@@ -7,8 +7,8 @@ use tokio::sync::broadcast;
 use windlass_core::{ClaimId, NodeId, RunId, Time};
 
 use crate::{
-    Aged, AgedRun, Cell, DefinitionId, DefinitionRow, End, InboxRow, NodeRow, Page, Query, Refusal, RunImage,
-    SpreadClaim, SpreadClaimed, SpreadRow, StoreError, Swapped, Unit, Written,
+    Aged, AgedRun, Cell, DefinitionId, DefinitionRow, Discard, End, InboxRow, NodeRow, Page, Query, Refusal,
+    RunImage, SpreadClaim, SpreadClaimed, SpreadRow, StoreError, Swapped, Unit, Written,
 };
 
 /// A store's answer, on its way.
@@ -128,13 +128,13 @@ pub trait Store: Send + Sync + 'static {
     /// Runs that stand ended. Finding the next ones takes no longer when many others have ended.
     fn aged(&self, request: Aged) -> Answer<'_, Vec<AgedRun>>;
 
-    /// Forgets runs that stand ended in these generations, with all that belongs to them, their keys included. `node` is
-    /// the acting node; `None` for a client that runs nothing.
+    /// Forgets runs that stand ended in these generations, with all that belongs to them, their keys included.
     ///
     /// Each is answered by itself. Refused with [`Refusal::Unknown`] (a repeat too), with [`Refusal::Open`] when the run has
-    /// not ended or another generation of it has, or with [`Refusal::Awaited`] while what it told its
-    /// [parent](crate::NewRun::parent) last lies in that one's inbox.
-    fn discard(&self, node: Option<NodeId>, runs: Vec<(RunId, u32)>) -> Answer<'_, Vec<Result<(), Refusal>>>;
+    /// not ended or another generation of it has, with [`Refusal::Awaited`] while what it told its
+    /// [parent](crate::NewRun::parent) last lies in that one's inbox, with [`Refusal::Keyed`], or with [`Refusal::Busy`], after
+    /// which it may be asked again.
+    fn discard(&self, request: Discard) -> Answer<'_, Vec<Result<(), Refusal>>>;
 
     /// A small value that processes share.
     fn cell(&self, name: Arc<str>) -> Answer<'_, Option<Cell>>;

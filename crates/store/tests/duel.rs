@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
-    Act, Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat,
-    Hint, InboxRow, Joined, KeyLife, Looked, NewNode, NodeRow, Page, Query, Reach, Refusal, RunImage,
-    SpreadClaim, SpreadClaimed, SpreadRow, Store, Swapped, Swept, Unit, Written,
+    Act, Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End,
+    Heartbeat, Hint, InboxRow, Joined, KeyLife, Looked, NewNode, NodeRow, Page, Query, Reach, Refusal,
+    RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store, Swapped, Swept, Unit, Written,
     conformance::{Duel, Fixture, MemoryFixture},
 };
 
@@ -170,8 +170,8 @@ impl Store for Bent {
         self.inner.aged(request)
     }
 
-    fn discard(&self, node: Option<NodeId>, runs: Vec<(RunId, u32)>) -> Answer<'_, Vec<Result<(), Refusal>>> {
-        self.inner.discard(node, runs)
+    fn discard(&self, request: Discard) -> Answer<'_, Vec<Result<(), Refusal>>> {
+        self.inner.discard(request)
     }
 
     fn cell(&self, name: Arc<str>) -> Answer<'_, Option<Cell>> {

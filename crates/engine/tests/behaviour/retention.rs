@@ -60,12 +60,55 @@ async fn a_run_goes_when_its_time_is_over_and_each_state_has_its_own(lab: Lab) -
 }
 
 #[windlass::test]
+async fn nothing_goes_within_the_first_hour_whatever_is_said(lab: Lab) -> Result<()> {
+    let retention = Retention::all(Duration::ZERO);
+    let engine = lab.engine().retention(retention).workflow(half::workflow()).launch().await?;
+    let run = engine.start(half::workflow(), 2).await?;
+    lab.advance(HOUR - MINUTE).await;
+    assert_eq!(state(&run).await, Some(RunState::Completed));
+    lab.advance(3 * MINUTE).await;
+    assert_eq!(state(&run).await, None);
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_run_is_kept_as_long_as_its_key_was_promised(lab: Lab) -> Result<()> {
+    let engine = lab.engine().retention(Retention::all(HOUR)).workflow(half::workflow()).launch().await?;
+    let start = || engine.start(half::workflow(), 2).key("order-7").key_for(10 * HOUR);
+    let run = start().await?;
+    lab.advance(9 * HOUR).await;
+    assert_eq!(start().await?.id(), run.id());
+    lab.advance(2 * HOUR).await;
+    assert_eq!(state(&run).await, None);
+    assert_ne!(start().await?.id(), run.id());
+    Ok(())
+}
+
+#[windlass::test]
+async fn whoever_awaits_a_run_that_is_discarded_is_told(lab: Lab) -> Result<()> {
+    let engine = || lab.engine().workflow(half::workflow()).poll(MINUTE);
+    let (first, second) = (engine().launch().await?, engine().launch().await?);
+    let run = first.start(half::workflow(), 2).delay(HOUR).await?;
+    let elsewhere = second.run(&half::workflow(), run.id());
+    let awaited = tokio::spawn(elsewhere);
+    lab.advance(MINUTE).await;
+    lab.cut_off(&second);
+    run.cancel("nobody wants it").await?;
+    run.discard("nobody will ask").await?;
+    lab.reconnect(&second);
+    lab.advance(10 * MINUTE).await;
+    assert!(awaited.is_finished());
+    assert_eq!(awaited.await.unwrap().unwrap_err().code(), "unknown_run");
+    Ok(())
+}
+
+#[windlass::test]
 async fn a_run_that_was_retried_is_kept_from_its_last_end_on(lab: Lab) -> Result<()> {
     let engine = lab.engine().retention(Retention::all(HOUR)).workflow(half::workflow()).launch().await?;
     let mut run = engine.start(half::workflow(), 1).await?;
     lab.advance(HOUR - MINUTE).await;
     run.retry().await?;
-    lab.advance(HOUR - MINUTE).await;
+    lab.advance(HOUR - 2 * MINUTE).await;
     assert_eq!(state(&run).await, Some(RunState::Failed));
     lab.advance(5 * MINUTE).await;
     assert_eq!(state(&run).await, None);
@@ -88,7 +131,7 @@ async fn what_a_live_run_has_still_to_hear_of_is_kept(lab: Lab) -> Result<()> {
     assert_eq!(engine.runs().completed().list().await?.len(), 1, "the child has ended");
     run.resume().await?;
     assert_eq!(run.await?, 4);
-    lab.advance(HOUR).await;
+    lab.advance(2 * HOUR).await;
     assert!(engine.runs().list().await?.is_empty());
     Ok(())
 }

@@ -12,8 +12,8 @@ use tokio::sync::{RwLock, broadcast};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
-    Act, Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, End, Heartbeat,
-    Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim,
+    Act, Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End,
+    Heartbeat, Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim,
     SpreadClaimed, SpreadRow, Store, StoreError, Swapped, Swept, Unit, Written,
 };
 
@@ -319,8 +319,8 @@ impl Store for Faulty {
         self.call(Asked::Read, move |store| store.aged(request), |_| {})
     }
 
-    fn discard(&self, node: Option<NodeId>, runs: Vec<(RunId, u32)>) -> Answer<'_, Vec<Result<(), Refusal>>> {
-        self.call(Asked::Other, move |store| store.discard(node, runs), |_| {})
+    fn discard(&self, request: Discard) -> Answer<'_, Vec<Result<(), Refusal>>> {
+        self.call(Asked::Other, move |store| store.discard(request), |_| {})
     }
 
     fn cell(&self, name: Arc<str>) -> Answer<'_, Option<Cell>> {

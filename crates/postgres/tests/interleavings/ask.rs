@@ -4,8 +4,8 @@ use std::{fmt::Debug, sync::Arc};
 
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
-    Act, Claim, Claimed, Death, DefinitionId, InboxRow, NewNode, NodeRow, RunImage, SpreadClaim, Store,
-    StoreError, Unit,
+    Act, Claim, Claimed, Death, DefinitionId, Discard, InboxRow, NewNode, NodeRow, RunImage, SpreadClaim,
+    Store, StoreError, Unit,
 };
 
 use crate::{acts::CHILD, call::Call};
@@ -22,7 +22,7 @@ pub enum Ask {
     Leave(NodeId),
     DeclareDead(NodeId, NodeId),
     Sweep(NodeId),
-    Discard(Option<NodeId>, Vec<(RunId, u32)>),
+    Discard(Discard),
     Define(windlass_store::DefinitionRow),
     /// A function that an application calls.
     Call(Call),
@@ -75,7 +75,7 @@ impl Ask {
                 show(store.declare_dead(judge, condemned, Death::Stale).await)
             }
             Self::Sweep(judge) => show(store.sweep(judge, 1_000_000).await),
-            Self::Discard(node, runs) => show(store.discard(node, runs).await),
+            Self::Discard(request) => show(store.discard(request).await),
             Self::Define(row) => show(store.define(row).await.map(|_| ())),
             Self::Call(call) => call.put(store).await,
             Self::Nothing => String::new(),
@@ -93,7 +93,8 @@ impl Ask {
                 let due = Claim { free_own: false, ..none.clone() };
                 vec![Self::Claim(one), Self::Claim(none), Self::Claim(due), Self::Nothing]
             }
-            Self::ClaimTasks(_) => vec![Self::Nothing],
+            // A run that somebody is at is left for another time.
+            Self::ClaimTasks(_) | Self::Discard(_) => vec![Self::Nothing],
             Self::Commit(node, batch) => {
                 let mut less = batch.clone();
                 let owners = less.iter_mut().filter_map(|unit| match &mut unit.act {
@@ -164,6 +165,7 @@ impl Said {
                 let frees = matches!(ask, Ask::Claim(claim) if claim.free_own);
                 *count == 0 && nothing.is_empty() && (*looks_again || frees)
             }
+            (Self::Words(said), Self::Words(nothing)) if said.contains("Busy") => nothing.is_empty(),
             _ => self == model,
         }
     }

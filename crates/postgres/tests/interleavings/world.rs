@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use windlass_core::{ClaimId, NodeId, RunId, RunState, Time};
 use windlass_store::{
-    Act, Claim, Idle, Memory, NewNode, NewRun, OUTCOME, Reach, Store, Wait, conformance::TestClock,
+    Act, Claim, Discard, Idle, Keyed, Memory, NewNode, NewRun, OUTCOME, Reach, Store, Wait,
+    conformance::TestClock,
 };
 
 use crate::{
@@ -413,14 +414,18 @@ fn ended() -> Vec<Part> {
         others("claim by another", claim_of(TWO, 8)),
         others("leave", Ask::Leave(ONE)),
         others("discard", discard(&[FIRST])),
-        others("discard by a node", Ask::Discard(Some(ONE), vec![(FIRST, 1)])),
-        others("discard of what was reopened", Ask::Discard(None, vec![(FIRST, 2)])),
+        others("discard by a node", discard_of(Some(ONE), vec![(FIRST, 1)])),
+        others("discard of what was reopened", discard_of(None, vec![(FIRST, 2)])),
     ]);
     parts
 }
 
 fn discard(runs: &[RunId]) -> Ask {
-    Ask::Discard(None, runs.iter().map(|run| (*run, 1)).collect())
+    discard_of(None, runs.iter().map(|run| (*run, 1)).collect())
+}
+
+fn discard_of(node: Option<NodeId>, runs: Vec<(RunId, u32)>) -> Ask {
+    Ask::Discard(Discard { node, runs, keyed: Keyed::Stays, within: Duration::MAX })
 }
 
 fn empty() -> Vec<Part> {

@@ -123,6 +123,7 @@ cases! {
         only_the_end_that_was_meant_is_discarded,
         a_discarded_run_gives_its_key_back,
         a_key_that_has_passed_on_is_left_alone,
+        a_run_whose_key_has_time_left_is_kept_unless_a_person_says_otherwise,
         a_child_is_kept_until_its_parent_has_heard_of_its_end,
         discarding_takes_nothing_from_parents_forks_and_neighbours,
         what_is_said_to_a_discarded_run_is_refused,

@@ -1,9 +1,9 @@
 //! Forgetting runs that have ended.
 
-use windlass_core::{NodeId, RunId};
+use windlass_core::RunId;
 
-use super::state::State;
-use crate::{Aged, AgedRun, Refusal, StoreError};
+use super::state::{Key, State};
+use crate::{Aged, AgedRun, Discard, Keyed, Refusal, StoreError};
 
 impl State {
     pub(super) fn aged(&self, request: &Aged) -> Vec<AgedRun> {
@@ -23,18 +23,15 @@ impl State {
         aged
     }
 
-    pub(super) fn discard(
-        &mut self,
-        node: Option<NodeId>,
-        runs: &[(RunId, u32)],
-    ) -> Result<Vec<Result<(), Refusal>>, StoreError> {
-        if let Some(node) = node {
+    pub(super) fn discard(&mut self, request: &Discard) -> Result<Vec<Result<(), Refusal>>, StoreError> {
+        if let Some(node) = request.node {
             self.fence(node)?;
         }
-        Ok(runs.iter().map(|(run, generation)| self.discard_one(*run, *generation)).collect())
+        let one = |(run, generation): &(RunId, u32)| self.discard_one(*run, *generation, request.keyed);
+        Ok(request.runs.iter().map(one).collect())
     }
 
-    fn discard_one(&mut self, run: RunId, generation: u32) -> Result<(), Refusal> {
+    fn discard_one(&mut self, run: RunId, generation: u32, keyed: Keyed) -> Result<(), Refusal> {
         let kept = self.runs.get(&run).ok_or(Refusal::Unknown)?;
         if kept.end().is_none() || kept.image.standing.generation != generation {
             return Err(Refusal::Open);
@@ -47,6 +44,10 @@ impl State {
             if told.image.inbox.iter().any(|row| Some(&row.seq) == seq) {
                 return Err(Refusal::Awaited);
             }
+        }
+        let lives = |key: &Key| key.run == run && key.lapses_at.is_some_and(|at| self.now < at);
+        if keyed == Keyed::Stays && self.keys.values().any(lives) {
+            return Err(Refusal::Keyed);
         }
         self.runs.remove(&run);
         self.keys.retain(|_, key| key.run != run);

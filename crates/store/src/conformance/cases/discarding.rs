@@ -1,10 +1,12 @@
 //! Forgetting runs that have ended.
 
+use std::time::Duration;
+
 use windlass_core::{NodeId, RunId, RunState};
 
 use crate::{
-    Act, Aged, AgedRun, Claim, Idle, KeyLife, NewKey, NewRun, Parent, Place, Query, Refusal, StoreError,
-    Unit,
+    Act, Aged, AgedRun, Claim, Discard, Idle, KeyLife, Keyed, NewKey, NewRun, Parent, Place, Query, Refusal,
+    StoreError, Unit,
     conformance::{
         Fixture,
         scene::{Held, SECOND, Scene, end, key, new_end, new_run, record, send, step, with_key},
@@ -12,9 +14,23 @@ use crate::{
 };
 
 async fn discard<F: Fixture>(scene: &Scene<F>, run: RunId, generation: u32) -> Result<(), Refusal> {
-    let answers = scene.store.discard(None, vec![(run, generation)]).await.expect("the store answers");
+    discard_keyed(scene, run, generation, Keyed::Goes).await
+}
+
+async fn discard_keyed<F: Fixture>(
+    scene: &Scene<F>,
+    run: RunId,
+    generation: u32,
+    keyed: Keyed,
+) -> Result<(), Refusal> {
+    let request = Discard { keyed, ..wish(None, vec![(run, generation)]) };
+    let answers = scene.store.discard(request).await.expect("the store answers");
     let [answer] = answers.try_into().expect("one answer for each");
     answer
+}
+
+fn wish(node: Option<NodeId>, runs: Vec<(RunId, u32)>) -> Discard {
+    Discard { node, runs, keyed: Keyed::Goes, within: Duration::MAX }
 }
 
 async fn aged<F: Fixture>(scene: &Scene<F>, after: Option<(&str, RunId)>, limit: usize) -> Vec<AgedRun> {
@@ -105,6 +121,25 @@ pub(super) async fn a_key_that_has_passed_on_is_left_alone<F: Fixture>(fixture: 
     let second = scene.start_as(new()).await;
     assert_eq!(discard(&scene, first, 1).await, Ok(()));
     assert_eq!(by_key(&scene, "order-1").await, Some(second));
+}
+
+pub(super) async fn a_run_whose_key_has_time_left_is_kept_unless_a_person_says_otherwise<F: Fixture>(
+    fixture: F,
+) {
+    let scene = Scene::new(fixture);
+    let stays = async |run| discard_keyed(&scene, run, 1, Keyed::Stays).await;
+    let new = || with_key(NewKey { life: KeyLife::For(2 * SECOND), ..key("order-1", 1) });
+    let run = ended_as(&scene, new()).await;
+    scene.advance(SECOND);
+    assert_eq!(stays(run).await, Err(Refusal::Keyed));
+    assert_eq!(by_key(&scene, "order-1").await, Some(run));
+    scene.advance(SECOND);
+    assert_eq!(stays(run).await, Ok(()), "its time is over");
+    let run = ended_as(&scene, new()).await;
+    assert_eq!(discard(&scene, run, 1).await, Ok(()));
+    assert_eq!(by_key(&scene, "order-1").await, None);
+    let kept = ended_as(&scene, with_key(key("order-2", 1))).await;
+    assert_eq!(stays(kept).await, Ok(()), "a key that lives as long as its record goes with it");
 }
 
 pub(super) async fn a_child_is_kept_until_its_parent_has_heard_of_its_end<F: Fixture>(fixture: F) {
@@ -209,10 +244,10 @@ pub(super) async fn a_fenced_node_discards_nothing<F: Fixture>(fixture: F) {
     let scene = Scene::new(fixture);
     let Held { run, .. } = scene.ended(RunState::Failed).await;
     let stranger: NodeId = scene.node_id();
-    let answer = scene.store.discard(Some(stranger), vec![(run, 1)]).await;
+    let answer = scene.store.discard(wish(Some(stranger), vec![(run, 1)])).await;
     assert!(matches!(answer, Err(StoreError::Fenced)));
     assert!(!is_gone(&scene, run).await);
     let node = scene.node().await;
-    let answer = scene.store.discard(Some(node), vec![(run, 1), (run, 1)]).await;
+    let answer = scene.store.discard(wish(Some(node), vec![(run, 1), (run, 1)])).await;
     assert_eq!(answer.expect("it lives"), [Ok(()), Err(Refusal::Unknown)], "twice in one call");
 }

@@ -3,11 +3,11 @@
 use std::{collections::HashMap, fmt::Debug, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use windlass_core::{NodeId, RunId};
+use windlass_core::NodeId;
 
 use crate::{
-    Act, Aged, Claim, Claimed, Death, DefinitionId, Heartbeat, InboxRow, Joined, NewNode, NodeRow, Page,
-    Place, Query, RunImage, SpreadClaim, SpreadRow, Standing, Store, StoreError, Unit, Wait,
+    Act, Aged, Claim, Claimed, Death, DefinitionId, Discard, Heartbeat, InboxRow, Joined, NewNode, NodeRow,
+    Page, Place, Query, RunImage, SpreadClaim, SpreadRow, Standing, Store, StoreError, Unit, Wait,
     conformance::Fixture,
 };
 
@@ -29,7 +29,7 @@ pub(super) enum Ask {
     Aged(Aged),
     Cell(Arc<str>),
     SwapCell(Option<NodeId>, Arc<str>, u64, Bytes),
-    Discard(Option<NodeId>, Vec<(RunId, u32)>),
+    Discard(Discard),
 }
 
 /// How one store's numbers are called by the model. The model's own are empty.
@@ -93,7 +93,7 @@ impl Ask {
                 show(store.swap_cell(node, name, version, body).await)
             }
             Self::Aged(request) => show(store.aged(request).await),
-            Self::Discard(node, runs) => show(store.discard(node, runs).await),
+            Self::Discard(request) => show(store.discard(request).await),
             Self::Find(query) => show(store.find(query).await.map(|page| names.page(page))),
         }
     }

@@ -11,8 +11,8 @@ use super::{
     ask::Ask,
 };
 use crate::{
-    Act, Aged, Claim, Death, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewNode, NewRun,
-    OUTCOME, Owner, Parent, Place, Query, RunImage, StepRow, Unit, Wait, conformance::TestClock,
+    Act, Aged, Claim, Death, Discard, Idle, KeyConflict, KeyLife, Keyed, NewEnd, NewKey, NewMessage, NewNode,
+    NewRun, OUTCOME, Owner, Parent, Place, Query, RunImage, StepRow, Unit, Wait, conformance::TestClock,
 };
 
 pub(super) const QUEUES: [&str; 2] = ["default", "slow"];
@@ -74,7 +74,7 @@ impl World {
                 self.task_claims.push(claim.claim);
                 self.last_tasks = Some(claim.clone());
             }
-            Ask::Discard(_, runs) => return runs.iter().map(|(run, _)| *run).collect(),
+            Ask::Discard(request) => return request.runs.iter().map(|(run, _)| *run).collect(),
             Ask::Commit(node, batch) => {
                 self.last_commit = Some((*node, batch.clone()));
                 for unit in batch {
@@ -360,7 +360,9 @@ impl World {
         let node = dice.chance(70).then(|| self.node(dice));
         let count = 1 + dice.below(4);
         let ended = |dice: &mut Dice| if dice.chance(90) { self.ended(dice) } else { (self.run(dice), 1) };
-        Ask::Discard(node, (0..count).map(|_| ended(dice)).collect())
+        let runs = (0..count).map(|_| ended(dice)).collect();
+        let keyed = dice.one([Keyed::Stays, Keyed::Goes]);
+        Ask::Discard(Discard { node, runs, keyed, within: Duration::MAX })
     }
 
     fn aged(&self, dice: &mut Dice) -> Aged {
