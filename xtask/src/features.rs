@@ -17,6 +17,10 @@ const APART: &[Apart] = &[
         feature: "jiff",
         reason: "it adds conversions to `Time` and a re-export, and nothing else uses either",
     },
+    Apart {
+        feature: "schedule",
+        reason: "it is a room of its own, and uses the others as any workflow does",
+    },
     Apart { feature: "tls", reason: "it is a matter of the PostgreSQL store alone" },
 ];
 

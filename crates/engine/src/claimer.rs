@@ -43,6 +43,18 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// How long to wait for more room when a little has come free.
 const GATHER: Duration = Duration::from_millis(25);
 
+/// The queue of the engine's own runs, which every engine serves.
+fn own_queue() -> Option<&'static Arc<str>> {
+    #[cfg(feature = "schedule")]
+    {
+        static QUEUE: std::sync::LazyLock<Arc<str>> =
+            std::sync::LazyLock::new(|| crate::schedule::QUEUE.into());
+        Some(&QUEUE)
+    }
+    #[cfg(not(feature = "schedule"))]
+    None
+}
+
 /// Why a claimer stops claiming for now.
 enum Drained {
     /// There is nothing more to take.
@@ -155,7 +167,7 @@ impl Claimer {
             node: id,
             claim,
             room,
-            queues: options.queues.keys().map(|queue| (Arc::clone(queue), room)).collect(),
+            queues: options.queues.keys().chain(own_queue()).map(|queue| (Arc::clone(queue), room)).collect(),
             workflows: workflows.collect(),
             kept: kept.collect(),
             bytes: BYTES,
@@ -182,6 +194,8 @@ impl Claimer {
         node.occupy(runs.len());
         metric::runs_claimed(runs.len());
         let taken = runs.len();
+        #[cfg(feature = "schedule")]
+        let runs = self.keep_schedules(id, claim, runs);
         let taker = Arc::clone(node);
         Crew::share(&node.user, runs.into_iter(), move |image| take_up(&taker, id, claim, image));
         Ok(match (more, taken) {
@@ -190,6 +204,21 @@ impl Claimer {
             (false, _) if next_due.is_some_and(|due| due <= now) => Some(Drained::Passed),
             (false, _) => Some(Drained::Empty),
         })
+    }
+
+    /// Schedules take their turns at once, on a thread that no code of the user's can hold up. Gives back the others.
+    #[cfg(feature = "schedule")]
+    fn keep_schedules(
+        &self,
+        id: NodeId,
+        claim: ClaimId,
+        runs: Vec<windlass_store::RunImage>,
+    ) -> Vec<windlass_store::RunImage> {
+        let (schedules, others): (Vec<_>, Vec<_>) = runs.into_iter().partition(crate::schedule::keeps);
+        for schedule in schedules {
+            crate::schedule::take_up(&self.node, id, claim, schedule);
+        }
+        others
     }
 
     /// The workflows of this node with their versions, for waking blocked runs.

@@ -134,6 +134,18 @@ impl Client {
         Runs::new(self.clone())
     }
 
+    /// Declares a schedule, under a name: see [`schedule`](crate::schedule).
+    #[cfg(feature = "schedule")]
+    pub fn schedule(&self, name: &str) -> crate::schedule::ScheduleBuilder {
+        crate::schedule::ScheduleBuilder::new(self.clone(), name)
+    }
+
+    /// Finds schedules that were declared before, here or elsewhere.
+    #[cfg(feature = "schedule")]
+    pub fn schedules(&self) -> crate::schedule::Schedules {
+        crate::schedule::Schedules::new(self.clone())
+    }
+
     /// Every process that runs an engine on this database.
     ///
     /// # Errors

@@ -1,8 +1,11 @@
 //! The store's time, followed without asking.
 
-use std::sync::{
-    LazyLock,
-    atomic::{AtomicI64, Ordering},
+use std::{
+    sync::{
+        LazyLock,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::SystemTime,
 };
 
 use tokio::time::Instant;
@@ -19,8 +22,11 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
+    /// Until the store has said what time it is, the machine's own clock has to do.
     pub(crate) fn new() -> Self {
-        Self { start: Instant::now(), base: AtomicI64::new(0) }
+        #[allow(clippy::disallowed_methods, reason = "this is the clock")]
+        let machine = Time::from(SystemTime::now());
+        Self { start: Instant::now(), base: AtomicI64::new(machine.0) }
     }
 
     pub(crate) fn now(&self) -> Time {

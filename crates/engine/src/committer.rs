@@ -1,6 +1,8 @@
 //! Group commit.
 
 mod answers;
+#[cfg(feature = "schedule")]
+mod group;
 mod queue;
 
 use std::{
@@ -145,7 +147,10 @@ impl Committer {
             // all that spoke for the last one to be gone.
             return reply.refuse(Lost::Fenced);
         }
-        self.push(unit, Replier { reply, speaks_for: Some(node), holder: None, is_caller: false });
+        self.push(
+            unit,
+            Replier { reply, speaks_for: Some(node), holder: None, is_caller: false, is_bound: false },
+        );
     }
 
     /// Takes a turn to hand in a unit for a caller, if not too many wait already.
@@ -156,7 +161,7 @@ impl Committer {
     /// Hands in a unit for a caller who has a turn. `holder` is the node that would hold the run, for a start that
     /// asks for that.
     pub(crate) fn submit_in_turn(&self, unit: Unit, holder: Option<NodeId>, reply: Reply) {
-        self.push(unit, Replier { reply, speaks_for: None, holder, is_caller: true });
+        self.push(unit, Replier { reply, speaks_for: None, holder, is_caller: true, is_bound: false });
     }
 
     /// Hands in a unit for a caller, who waits when too many wait already. It is written even if the caller

@@ -245,6 +245,14 @@ impl Cx {
         }
     }
 
+    /// What the run knows of the schedule that started it: the time that it is for, when it was started, and whether that
+    /// is made up for. `None` for a run that no schedule started.
+    #[cfg(feature = "schedule")]
+    #[must_use]
+    pub fn fired(&self) -> Option<&crate::schedule::Fired> {
+        self.inner.subject()?.fired.as_ref()
+    }
+
     pub(crate) fn step(&self) -> Arc<str> {
         match self.item() {
             None => Arc::clone(self.name()),

@@ -30,6 +30,7 @@ use crate::{
     node::{Node, Registered, Saboteur},
     options::{DEFAULT_QUEUE, Options},
     outpost::Outpost,
+    reserved::{RESERVED, is_reserved},
     routes::{self, Rule},
     run_loop::Mail,
     settings,
@@ -470,6 +471,8 @@ impl EngineBuilder {
         if !problems.is_empty() {
             return Err(Error::Launch { problems });
         }
+        #[cfg(feature = "schedule")]
+        self.workflows.extend(crate::schedule::own_workflows()?);
         let registry = register(&*store, &self.codec, self.workflows, &self.rules).await?;
         let spreads = registry.values().any(|known| known.routes.any());
         let backroom = if self.options.virtual_time { Backroom::here() } else { Backroom::thread()? };
@@ -533,6 +536,10 @@ impl EngineBuilder {
             twice.map(|(name, times)| format!("workflow `{name}` is registered {times} times: keep one")),
         );
         for workflow in &self.workflows {
+            let name = &workflow.definition().name;
+            if is_reserved(name) {
+                problems.push(format!("workflow `{name}` has a name that is the engine's own: {RESERVED}…"));
+            }
             problems.extend(workflow.problems(&self.resources));
         }
         let definitions: Vec<_> = self.workflows.iter().map(|workflow| &**workflow.definition()).collect();

@@ -132,6 +132,24 @@ pub enum Error {
         /// The task that is spelled most like it.
         nearest: Option<String>,
     },
+    /// There is no schedule of this name.
+    #[cfg(feature = "schedule")]
+    #[error("there is no schedule `{name}`{}", did_you_mean(nearest.as_deref()))]
+    UnknownSchedule {
+        /// The name that was asked for.
+        name: String,
+        /// The schedule that is spelled most like it.
+        nearest: Option<String>,
+    },
+    /// A schedule cannot be used as it was declared. Every problem is listed, one per line.
+    #[cfg(feature = "schedule")]
+    #[error("schedule `{name}` cannot be used:\n{}", problems.join("\n"))]
+    Schedule {
+        /// The schedule.
+        name: String,
+        /// What is wrong.
+        problems: Vec<String>,
+    },
     /// There is no tenant of this name.
     #[error("there is no tenant `{name}`: `create` makes it{}", did_you_mean(nearest.as_deref()))]
     UnknownTenant {
@@ -172,7 +190,22 @@ pub struct RunError {
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "run {} ({}) ", self.run, self.workflow)?;
-        match &self.verdict {
+        Reason(&self.verdict).fmt(f)
+    }
+}
+
+/// How a run ended, as the rest of a sentence that begins with the run.
+struct Reason<'a>(&'a Verdict);
+
+/// How a run ended, as the rest of a sentence that begins with the run.
+#[cfg(feature = "schedule")]
+pub(crate) fn reason(verdict: &Verdict) -> String {
+    Reason(verdict).to_string()
+}
+
+impl fmt::Display for Reason<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
             Verdict::Completed => f.write_str("completed without an output: its output task did not run"),
             Verdict::Failed { step, failure, also } => {
                 write!(f, "failed: {step}: {failure}")?;
@@ -222,6 +255,10 @@ impl Error {
                 Verdict::Abandoned { .. } => "run_abandoned",
             },
             Self::UnknownTask { .. } => "unknown_task",
+            #[cfg(feature = "schedule")]
+            Self::UnknownSchedule { .. } => "unknown_schedule",
+            #[cfg(feature = "schedule")]
+            Self::Schedule { .. } => "schedule",
             Self::UnknownTenant { .. } => "unknown_tenant",
             Self::TenantInUse { .. } => "tenant_in_use",
             Self::Setting(_) => "setting",

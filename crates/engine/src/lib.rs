@@ -44,6 +44,7 @@
 //! | `tls` | encrypted connections to PostgreSQL; brings `postgres` along | no |
 //! | `macros` | `#[workflow]`, `#[task]`, `#[flow]`, `compose!`, `#[windlass::test]` | yes |
 //! | `jiff` | `Time` becomes an instant of the `jiff` crate and back, for calendars and time zones | no |
+//! | `schedule` | runs that are started by the clock: cron, intervals, time zones | no |
 //! | `testing` | the `Lab`: virtual time, planned failures, crashes | no |
 
 #[doc(hidden)]
@@ -91,9 +92,12 @@ mod outputs;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod report;
+mod reserved;
 mod routes;
 mod run_loop;
 mod runs;
+#[cfg(feature = "schedule")]
+pub mod schedule;
 mod settings;
 mod slots;
 #[cfg(feature = "sqlite")]
@@ -193,6 +197,8 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// What a program that defines and runs workflows usually needs.
 pub mod prelude {
+    #[cfg(feature = "schedule")]
+    pub use crate::schedule::{Backoff, CatchUp, Overlap};
     pub use crate::{
         Client, Context, Cx, Engine, Event, Failure, Flow, Outcome, Res, Result, Retry, Rule, Run, Task,
         TaskCx, Workflow,

@@ -133,6 +133,9 @@ pub(crate) struct Node {
     pub(crate) observers: Observers,
     /// The resources that are set up and torn down.
     pub(crate) wardens: Wardens,
+    /// What takes the turns of schedules.
+    #[cfg(feature = "schedule")]
+    pub(crate) keeper: crate::schedule::Keeper,
 }
 
 impl Node {
@@ -181,6 +184,8 @@ impl Node {
             shared: Shared::default(),
             observers: Observers::default(),
             wardens,
+            #[cfg(feature = "schedule")]
+            keeper: crate::schedule::Keeper::default(),
         })
     }
 

@@ -218,6 +218,8 @@ impl<'a> Visit<'a> {
             // If it cannot be read, nothing begins.
             input: self.input.clone().unwrap_or_else(|_| Slot::from_bytes("null".into())),
             registered: Arc::clone(&self.registered),
+            #[cfg(feature = "schedule")]
+            fired: crate::schedule::fired(&self.node.hub, run),
         }
     }
 

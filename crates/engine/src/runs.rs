@@ -8,6 +8,7 @@ use windlass_store::{Page, Place, Query, RunSummary};
 use crate::{
     Cancelled, Client, Error, Run,
     discard::{Outcome, discard_by_hand},
+    reserved::RESERVED,
     status,
 };
 
@@ -33,7 +34,8 @@ pub struct Bulk {
 
 impl Runs {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, query: Query::default() }
+        let query = Query { without: Some(RESERVED.into()), ..Query::default() };
+        Self { client, query }
     }
 
     /// Only runs of this workflow.

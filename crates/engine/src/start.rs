@@ -29,6 +29,7 @@ use crate::{
     metric,
     node::{Node, Registered},
     options::DEFAULT_QUEUE,
+    reserved::is_reserved,
     waiters::Waiter,
 };
 
@@ -326,6 +327,9 @@ fn input_error(failure: Failure) -> Error {
 
 /// The workflow as this engine knows it; `None` for a client.
 fn known(client: &Client, workflow: &Arc<str>) -> Result<Option<Arc<Registered>>, Error> {
+    if is_reserved(workflow) {
+        return Err(Error::Invalid(format!("`{workflow}` is the engine's own, and not started by name")));
+    }
     client.node().map(|node| registered(node, workflow)).transpose()
 }
 

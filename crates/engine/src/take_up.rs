@@ -27,6 +27,10 @@ use crate::{
 /// Continues a claimed run, or blocks it with a reason that a person can act on. Called on threads of the user's
 /// runtime: the run's code may begin here.
 pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: RunImage) {
+    #[cfg(feature = "schedule")]
+    if crate::schedule::keeps(&image) {
+        return crate::schedule::take_up(node, holder, claim, image);
+    }
     let Some(registered) = node.registry.get(&image.run.workflow) else {
         // The claim named the workflows of this node.
         tracing::error!(run = %image.run.id, workflow = %image.run.workflow, "a run was claimed whose workflow is not registered");
@@ -79,6 +83,8 @@ pub(crate) fn prepare(
         parent: image.run.parent.as_ref().map(|parent| parent.run),
         input: Slot::from_bytes(input),
         registered: Arc::clone(registered),
+        #[cfg(feature = "schedule")]
+        fired: crate::schedule::fired(hub, &image.run),
     };
     let mut saved = BTreeMap::new();
     for row in &image.saved {
@@ -233,7 +239,7 @@ pub(crate) fn step(hub: &Hub, row: &StepRow) -> Result<Step, Error> {
     })
 }
 
-fn block(
+pub(crate) fn block(
     node: &Arc<Node>,
     holder: NodeId,
     claim: ClaimId,

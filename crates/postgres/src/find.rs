@@ -91,11 +91,13 @@ pub(crate) async fn find(session: &Session, schema: &str, query: &Query) -> Resu
     let states: Vec<i16> = query.states.iter().map(|state| *state as i16).collect();
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX).saturating_add(1);
     let (workflow, queue) = (query.workflow.as_deref(), query.queue.as_deref());
+    let without = query.without.as_deref();
     let (since, until) = (query.since.map(|time| time.0), query.until.map(|time| time.0));
     let after = query.after.map(column::run);
 
     let mut text = Text { sql: qualified(COLUMNS, schema), schema, params: Vec::new() };
     text.narrow("r.workflow = ?", workflow.as_ref().map(|value| (value as _, Type::TEXT)));
+    text.narrow("NOT starts_with(r.workflow, ?)", without.as_ref().map(|value| (value as _, Type::TEXT)));
     text.narrow("r.queue = ?", queue.as_ref().map(|value| (value as _, Type::TEXT)));
     text.narrow("r.key = ?", query.key.as_ref().map(|value| (value as _, Type::TEXT)));
     let tag = query.tag.as_ref().map(|value| (value as _, Type::TEXT));

@@ -198,6 +198,7 @@ fn summary(book: &mut Book, id: RunId, query: &Query) -> rusqlite::Result<Option
     let (key, tags): (Option<String>, Vec<String>) = (row.get(5)?, column::items(row, 6)?);
     let (workflow, queue) = (names.text(conn, core.workflow)?, names.text(conn, core.queue)?);
     let fits = query.workflow.as_ref().is_none_or(|wanted| *wanted == workflow)
+        && query.without.as_ref().is_none_or(|beginning| !workflow.starts_with(&**beginning))
         && query.queue.as_ref().is_none_or(|wanted| *wanted == queue)
         && query.tag.as_ref().is_none_or(|wanted| tags.contains(wanted))
         && query.key.as_ref().is_none_or(|wanted| key.as_ref() == Some(wanted))

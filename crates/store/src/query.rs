@@ -11,6 +11,8 @@ use crate::RunSummary;
 pub struct Query {
     /// Only runs of this workflow.
     pub workflow: Option<Arc<str>>,
+    /// Leaves out runs of workflows whose names begin with this.
+    pub without: Option<Arc<str>>,
     /// Only runs in one of these states; empty means any.
     pub states: Vec<RunState>,
     /// Only runs of this queue.
@@ -35,6 +37,7 @@ impl Default for Query {
     fn default() -> Self {
         Self {
             workflow: None,
+            without: None,
             states: Vec::new(),
             queue: None,
             tag: None,

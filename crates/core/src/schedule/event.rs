@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Origin, Schedule, Slot};
-use crate::Time;
+use crate::{Fingerprint, RunId, Time};
 
 /// What happened to a schedule.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,6 +97,21 @@ pub struct Firing {
     pub fired_at: Time,
     /// Why.
     pub origin: Origin,
+}
+
+impl Firing {
+    /// The id of the run, when a schedule that is kept under this id starts it in this turn of its own. It begins with the
+    /// time, as all ids do; the rest depends on nothing else.
+    #[must_use]
+    pub fn run(&self, schedule: RunId, turn: u64) -> RunId {
+        let seed = Fingerprint::new().part("windlass firing 1").part(schedule.as_bytes());
+        let mut bytes = seed.part(turn.to_le_bytes()).part(&self.key).sixteen();
+        let millis = u64::try_from(self.fired_at.0 / 1_000).unwrap_or(0);
+        bytes[..6].copy_from_slice(&millis.to_be_bytes()[2..]);
+        bytes[6] = 0x70 | (bytes[6] & 0x0f);
+        bytes[8] = 0x80 | (bytes[8] & 0x3f);
+        RunId::from_bytes(bytes)
+    }
 }
 
 /// What happened to a schedule, for people.

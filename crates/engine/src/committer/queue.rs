@@ -38,6 +38,8 @@ pub(super) struct Replier {
     pub(super) holder: Option<NodeId>,
     /// Whether it holds one of the turns of callers while it waits.
     pub(super) is_caller: bool,
+    /// Whether the unit is written in one transaction with the one before it.
+    pub(super) is_bound: bool,
 }
 
 impl Queue {
@@ -52,6 +54,22 @@ impl Queue {
         Ok(state.waiting.units.len() == 1)
     }
 
+    /// Adds units that are written in one transaction. Answers whether they are the first; gives the repliers back when
+    /// nothing is written any more.
+    #[cfg(feature = "schedule")]
+    pub(super) fn push_all(&self, group: Vec<(Unit, Replier)>) -> Result<bool, Vec<Replier>> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return Err(group.into_iter().map(|(_, replier)| replier).collect());
+        }
+        let is_first = state.waiting.units.is_empty();
+        for (at, (unit, replier)) in group.into_iter().enumerate() {
+            state.waiting.units.push(unit);
+            state.waiting.repliers.push(Replier { is_bound: at > 0, ..replier });
+        }
+        Ok(is_first && !state.waiting.is_empty())
+    }
+
     /// Takes what waits; but first what has to be written again, alone: with what came since it would grow each time,
     /// and make room for more to come.
     pub(super) fn take(&self, again: Batch) -> Batch {
@@ -61,7 +79,8 @@ impl Queue {
         let mut state = self.state.lock();
         let waiting = &mut state.waiting;
         let rest = if waiting.units.len() > LARGEST {
-            Batch { units: waiting.units.split_off(LARGEST), repliers: waiting.repliers.split_off(LARGEST) }
+            let cut = waiting.cut();
+            Batch { units: waiting.units.split_off(cut), repliers: waiting.repliers.split_off(cut) }
         } else {
             // The next batch will be about as large.
             let room = waiting.units.len();
@@ -83,6 +102,13 @@ impl Queue {
 }
 
 impl Batch {
+    /// Where a batch that is too large is cut: what belongs into one transaction stays together.
+    fn cut(&self) -> usize {
+        let is_free = |at: &usize| self.repliers.get(*at).is_none_or(|replier| !replier.is_bound);
+        let before = (1..=LARGEST).rev().find(is_free);
+        before.or_else(|| (LARGEST..).find(is_free)).unwrap_or(LARGEST)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.units.is_empty()
     }
@@ -160,7 +186,7 @@ mod tests {
             let run = RunId::new();
             let unit = Unit { run, act: Act::Release { claim: ClaimId::first(run) } };
             let reply = Reply::Then(Box::new(|_, _| {}));
-            let replier = Replier { reply, speaks_for: None, holder: None, is_caller: true };
+            let replier = Replier { reply, speaks_for: None, holder: None, is_caller: true, is_bound: false };
             assert!(queue.push(unit, replier).is_ok());
         };
         push();
@@ -170,5 +196,28 @@ mod tests {
         assert_eq!(again.units.len(), 1);
         assert_eq!(queue.take(Batch::default()).units.len(), LARGEST);
         assert_eq!(queue.take(Batch::default()).units.len(), 1);
+    }
+
+    #[cfg(feature = "schedule")]
+    #[test]
+    fn what_belongs_into_one_transaction_is_never_cut() {
+        let queue = Queue::default();
+        let group = |units: usize| {
+            let one = || {
+                let run = RunId::new();
+                let unit = Unit { run, act: Act::Release { claim: ClaimId::first(run) } };
+                let reply = Reply::Then(Box::new(|_, _| {}));
+                (unit, Replier { reply, speaks_for: None, holder: None, is_caller: false, is_bound: false })
+            };
+            assert!(queue.push_all((0..units).map(|_| one()).collect()).is_ok());
+        };
+        let mut taken = || queue.take(Batch::default()).units.len();
+        group(LARGEST - 1);
+        group(3);
+        group(LARGEST + 10);
+        assert_eq!(taken(), LARGEST - 1);
+        assert_eq!(taken(), 3);
+        assert_eq!(taken(), LARGEST + 10, "a group that is larger than any batch is a batch");
+        assert_eq!(taken(), 0);
     }
 }

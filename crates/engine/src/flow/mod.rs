@@ -85,6 +85,14 @@ impl Flow {
         self.cx.generation()
     }
 
+    /// What the run knows of the schedule that started it: the time that it is for, when it was started, and whether that
+    /// is made up for. `None` for a run that no schedule started. It is the same whenever the function is run again.
+    #[cfg(feature = "schedule")]
+    #[must_use]
+    pub fn fired(&self) -> Option<&crate::schedule::Fired> {
+        self.cx.fired()
+    }
+
     /// Does a piece of work once, and records its result.
     ///
     /// The work is a closure that returns a future of a `Result`; it may borrow from the function around it, and may take

@@ -36,6 +36,9 @@ pub(crate) struct Subject {
     pub(crate) parent: Option<RunId>,
     pub(crate) input: Slot,
     pub(crate) registered: Arc<Registered>,
+    /// What started it, if a schedule did.
+    #[cfg(feature = "schedule")]
+    pub(crate) fired: Option<crate::schedule::Fired>,
 }
 
 impl Subject {

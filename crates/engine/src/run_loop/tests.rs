@@ -65,10 +65,11 @@ async fn held_once_more(
 ) -> Held {
     let store = Arc::new(Memory::new(|| Time(1_000_000)));
     let engine = Engine::over(store).workflow(workflow.clone()).launch().await.expect("it launches");
+    let name = workflow.name().to_owned();
     let handle = engine.start(workflow, serde_json::Value::Null).await.expect("it starts");
     let (client, run) = (engine.client(), handle.id());
     let node = client.node().expect("an engine has one");
-    let registered = node.registry.values().next().expect("there is one workflow");
+    let registered = &node.registry[name.as_str()];
     let subject = Subject {
         run,
         claim: ClaimId::first(run),
@@ -80,6 +81,8 @@ async fn held_once_more(
         parent: None,
         input: Slot::from_bytes(Bytes::from_static(b"null")),
         registered: Arc::clone(registered),
+        #[cfg(feature = "schedule")]
+        fired: None,
     };
     let seed = Seed {
         plan: Arc::clone(&registered.plan),

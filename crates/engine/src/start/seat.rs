@@ -86,6 +86,9 @@ impl Seat {
             parent: new.parent,
             input: new.input,
             registered: Arc::clone(&self.registered),
+            // Whatever a schedule starts is claimed.
+            #[cfg(feature = "schedule")]
+            fired: None,
         };
         let outputs = Outputs::new(seed.plan.definition.tasks.len());
         match windlass_core::Run::new(seed) {

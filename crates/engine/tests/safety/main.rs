@@ -37,6 +37,8 @@ mod proxy;
 mod relay;
 mod role;
 mod room;
+#[cfg(feature = "schedule")]
+mod schedules;
 mod spread;
 mod stage;
 mod stopping;

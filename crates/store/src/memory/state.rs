@@ -129,6 +129,7 @@ impl Kept {
     fn fits(&self, query: &Query) -> bool {
         let run = &self.image.run;
         query.workflow.as_ref().is_none_or(|workflow| *workflow == run.workflow)
+            && query.without.as_ref().is_none_or(|beginning| !run.workflow.starts_with(&**beginning))
             && (query.states.is_empty() || query.states.contains(&self.image.standing.state()))
             && query.queue.as_ref().is_none_or(|queue| *queue == run.queue)
             && query.tag.as_ref().is_none_or(|tag| run.tags.contains(tag))

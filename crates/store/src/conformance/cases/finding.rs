@@ -88,6 +88,10 @@ pub(super) async fn each_condition_narrows_the_listing<F: Fixture>(fixture: F) {
     let cases: Vec<(Query, Vec<RunId>)> = vec![
         (Query { workflow: Some("etl".into()), ..all() }, vec![b, a]),
         (Query { workflow: Some("none".into()), ..all() }, vec![]),
+        (Query { without: Some("et".into()), ..all() }, vec![c]),
+        (Query { without: Some("tl".into()), ..all() }, vec![c, b, a]),
+        (Query { without: Some("etl.".into()), queue: Some("slow".into()), ..all() }, vec![b]),
+        (Query { without: Some("oth".into()), states: vec![RunState::Pending], ..all() }, vec![b, a]),
         (Query { queue: Some("default".into()), ..all() }, vec![c, a]),
         (Query { tag: Some("eu".into()), ..all() }, vec![b, a]),
         (Query { tag: Some("vip".into()), ..all() }, vec![b]),

@@ -163,9 +163,10 @@ impl World {
     fn query(&self, dice: &mut Dice) -> Query {
         let mut maybe = |percent| dice.chance(percent);
         let (workflow, queue, tag, key, after) = (maybe(40), maybe(30), maybe(20), maybe(10), maybe(30));
-        let (since, until) = (maybe(20), maybe(20));
+        let (since, until, without) = (maybe(20), maybe(20), maybe(20));
         Query {
             workflow: workflow.then(|| dice.one(WORKFLOWS).into()),
+            without: without.then(|| dice.one(WORKFLOWS)[..2].into()),
             states: dice.some(&RunState::ALL, 30),
             queue: queue.then(|| dice.one(QUEUES).into()),
             tag: tag.then(|| dice.one(TAGS).into()),

@@ -1,0 +1,93 @@
+//! Units that are written in one transaction.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use windlass_core::NodeId;
+use windlass_store::{StoreError, Unit};
+
+use super::{Committer, Fate, HERE, Lost, Reply, queue::Replier};
+use crate::Error;
+
+/// The answers to a group, until all are there.
+struct Gathering {
+    fates: Vec<Option<Fate>>,
+    left: usize,
+    then: Option<Box<dyn FnOnce(Vec<Fate>) + Send>>,
+}
+
+impl Gathering {
+    /// Takes one answer. The last one gives all of them back, with whoever waits for them.
+    fn take(&mut self, at: usize, fate: Fate) -> Option<impl FnOnce() + use<>> {
+        self.fates[at] = Some(fate);
+        self.left -= 1;
+        if self.left > 0 {
+            return None;
+        }
+        let missing = || Err(Lost::Failed(StoreError::Closed));
+        let fates: Vec<Fate> = self.fates.drain(..).map(|fate| fate.unwrap_or_else(missing)).collect();
+        let then = self.then.take()?;
+        Some(move || then(fates))
+    }
+}
+
+impl Committer {
+    /// Hands in units of several runs that are written in one transaction, or not at all, in the name of a node. Some of
+    /// them may have keys, so all are written where keys are.
+    pub(crate) fn submit_group(
+        &self,
+        node: NodeId,
+        units: Vec<Unit>,
+        then: impl FnOnce(Vec<Fate>) + Send + 'static,
+    ) {
+        let speaks_for = Some(node);
+        if self.identity.is(node) {
+            return self.push_group(units, speaks_for, Box::new(then));
+        }
+        // As for a single unit: it could only wait to hear that it is too late.
+        then(units.iter().map(|_| Err(Lost::Fenced)).collect());
+    }
+
+    /// Writes units in one transaction for a caller, and waits for their fates.
+    pub(crate) async fn write_group(&self, units: Vec<Unit>) -> Result<Vec<Fate>, Error> {
+        let (sender, fates) = oneshot::channel();
+        // A caller who went away does not want to know.
+        self.push_group(units, None, Box::new(move |fates| drop(sender.send(fates))));
+        fates.await.map_err(|_| Error::Stopped)
+    }
+
+    fn push_group(
+        &self,
+        units: Vec<Unit>,
+        speaks_for: Option<NodeId>,
+        then: Box<dyn FnOnce(Vec<Fate>) + Send>,
+    ) {
+        let fates = units.iter().map(|_| None).collect();
+        let gathering = Gathering { fates, left: units.len(), then: Some(then) };
+        let gathering = Arc::new(Mutex::new(gathering));
+        let group = units.into_iter().enumerate().map(|(at, unit)| {
+            let gathering = Arc::clone(&gathering);
+            let reply = Reply::Then(Box::new(move |fate, _| {
+                let complete = gathering.lock().take(at, fate);
+                if let Some(complete) = complete {
+                    complete();
+                }
+            }));
+            (unit, Replier { reply, speaks_for, holder: None, is_caller: false, is_bound: false })
+        });
+        let lane = &self.lanes[self.lanes.len() - 1];
+        match lane.queue.push_all(group.collect()) {
+            Ok(true) => {
+                HERE.set(false);
+                lane.submitted.notify_one();
+            }
+            Ok(false) => {}
+            Err(repliers) => {
+                repliers
+                    .into_iter()
+                    .for_each(|replier| replier.reply.refuse(Lost::Failed(StoreError::Closed)));
+            }
+        }
+    }
+}

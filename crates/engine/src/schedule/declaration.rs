@@ -1,0 +1,106 @@
+//! What a schedule starts, and when, as somebody declared it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, value::RawValue};
+use windlass_core::{
+    RunId, format_duration,
+    schedule::{Firing, Schedule},
+};
+use windlass_store::{NewRun, Parent};
+
+use super::{CONTEXT, Fired, message::ENDED};
+use crate::{
+    Error, Slot,
+    hub::Hub,
+    start::{Settings, new_run},
+};
+
+/// A schedule, and what its runs are started with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Declaration {
+    pub(super) schedule: Schedule,
+    pub(super) input: Box<RawValue>,
+    #[serde(default)]
+    pub(super) start: StartSettings,
+}
+
+/// What a start may say beside workflow and input.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct StartSettings {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) queue: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) priority: Option<u8>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) timeout: Option<Duration>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) tags: Vec<String>,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub(super) context: Map<String, Value>,
+}
+
+impl Declaration {
+    /// What is different in another declaration of the same schedule, in words.
+    pub(super) fn difference(&self, other: &Self) -> Vec<String> {
+        let mut found = self.schedule.difference(&other.schedule);
+        let (was, is) = (self.start.shown(), other.start.shown());
+        for ((what, was), (_, is)) in was.into_iter().zip(is).filter(|(was, is)| was != is) {
+            found.push(format!("the {what} was {was}, and is {is}"));
+        }
+        found
+    }
+
+    /// The run of a firing.
+    pub(super) fn new_run(&self, hub: &Hub, schedule: RunId, firing: &Firing) -> Result<NewRun, Error> {
+        let StartSettings { queue, priority, timeout, tags, context } = self.start.clone();
+        let mut context = context;
+        context.insert(CONTEXT.to_owned(), Fired::of(&self.schedule, firing).to_json()?);
+        let settings = Settings {
+            key: Some(firing.key.clone()),
+            // Whatever run has the key, it stands for this time.
+            or_existing: true,
+            queue: queue.map(Into::into),
+            priority,
+            timeout,
+            tags,
+            context: Some(Value::Object(context)),
+            ..Settings::default()
+        };
+        let input = Slot::from_bytes(Bytes::copy_from_slice(self.input.get().as_bytes()));
+        let new = new_run(hub, &firing.workflow.as_str().into(), None, &input, &settings)?;
+        Ok(NewRun { parent: Some(Parent { run: schedule, topic: ENDED.to_owned() }), ..new })
+    }
+}
+
+impl StartSettings {
+    /// Each setting with its value in words.
+    fn shown(&self) -> [(&'static str, String); 5] {
+        let none = || "the default".to_owned();
+        [
+            ("queue", self.queue.clone().unwrap_or_else(none)),
+            ("priority", self.priority.map_or_else(none, |priority| priority.to_string())),
+            ("time-out of the runs", self.timeout.map_or_else(none, format_duration)),
+            ("list of tags", format!("[{}]", self.tags.join(", "))),
+            ("context", Value::Object(self.context.clone()).to_string()),
+        ]
+    }
+
+    /// Everything that is wrong with it.
+    pub(super) fn problems(&self, schedule: &str) -> Vec<String> {
+        let mut problems = Vec::new();
+        if let Some(priority) = self.priority.filter(|priority| *priority > 9) {
+            problems.push(format!(
+                "the priority of `{schedule}` cannot be used: {priority} does not exist, 0 is the most urgent and 9 the least"
+            ));
+        }
+        if self.context.contains_key(CONTEXT) {
+            problems.push(format!(
+                "the context of `{schedule}` cannot have `{CONTEXT}`: that is where runs find what started them"
+            ));
+        }
+        problems
+    }
+}

@@ -1,0 +1,271 @@
+//! Taking the turns of schedules.
+
+use std::{
+    collections::{HashMap, HashSet},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use windlass_core::{ClaimId, Failure, NodeId, Order, RunId, RunState, Time};
+use windlass_store::{Act, NewEnd, RunImage, Unit, Wait, Written};
+
+use super::{
+    findings::{Findings, Mail, open},
+    ledger::Ledger,
+    message::{ENDED, Message, TOLD},
+    turn::Turn,
+};
+use crate::{
+    AnyWorkflow, Error, Task, TaskCx, Workflow,
+    committer::{Fate, Lost},
+    metric,
+    node::Node,
+    order,
+    take_up::block,
+};
+
+/// The workflow whose runs are schedules.
+pub(super) const WORKFLOW: &str = "windlass.schedule";
+/// The queue that they wait in. Every engine serves it.
+pub(crate) const QUEUE: &str = "windlass";
+
+/// How soon the store is asked again that did not answer.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Takes the turns of schedules: one at a time for each, in whichever process has claimed it.
+///
+/// Woken by the claimer, which is woken when a schedule is due or has been told something. It decides nothing itself: see
+/// [`Turn`]. What a turn comes to is written in one transaction.
+#[derive(Default)]
+pub(crate) struct Keeper {
+    /// The turns that are being taken.
+    busy: Mutex<HashSet<(RunId, ClaimId)>>,
+    /// The last turn of each schedule of which this process knows that all its runs were started.
+    sure: Mutex<HashMap<RunId, u64>>,
+}
+
+/// A claimed schedule.
+#[derive(Clone, Copy)]
+struct Held {
+    run: RunId,
+    claim: ClaimId,
+    holder: NodeId,
+}
+
+/// What a turn comes to, to be written.
+struct Outcome {
+    units: Vec<Unit>,
+    /// The runs among them, with their keys and workflow.
+    starts: Vec<(RunId, String)>,
+    workflow: Arc<str>,
+    turn: u64,
+    wake: Option<Time>,
+    cancels: bool,
+}
+
+/// Whether a claimed run is a schedule.
+pub(crate) fn keeps(image: &RunImage) -> bool {
+    &*image.run.workflow == WORKFLOW
+}
+
+/// The engine's own workflows: their code is never executed, but their names and versions are claimed by.
+pub(crate) fn own_workflows() -> Result<Vec<AnyWorkflow>, Error> {
+    let never = |_: TaskCx| async { Err::<(), _>(Failure::permanent("a schedule has no code of its own")) };
+    let workflow = Workflow::builder(WORKFLOW).version("1").task(Task::new("keep", never)).build();
+    workflow.map(|built| vec![built.into()]).map_err(|error| Error::Store(error.to_string()))
+}
+
+/// Takes a turn of a schedule that was claimed.
+pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: RunImage) {
+    let held = Held { run: image.run.id, claim, holder };
+    if !node.keeper.busy.lock().insert((held.run, claim)) {
+        return node.unreserve(1);
+    }
+    let keeper = Arc::clone(node);
+    node.hub.backroom.spawn(async move { take_turn(&keeper, held, image).await });
+}
+
+async fn take_turn(node: &Arc<Node>, held: Held, image: RunImage) {
+    let outcome = match prepare(node, held, &image).await {
+        Ok(Some((ledger, mail, findings))) => {
+            // A mistake of ours in the arithmetic must not be made again and again.
+            let decided = catch_unwind(AssertUnwindSafe(|| decide(node, held, ledger, mail, &findings)));
+            decided.unwrap_or_else(|_| Err(Error::Store("the engine failed in this schedule".to_owned())))
+        }
+        // The node has lost the run, or is closed.
+        Ok(None) => return give_back(node, held),
+        Err(error) => Err(error),
+    };
+    match outcome {
+        Ok(outcome) => commit(node, held, outcome),
+        Err(error) => {
+            node.keeper.busy.lock().remove(&(held.run, held.claim));
+            let registered = node.registry.get(WORKFLOW).map(|known| &**known);
+            block(node, held.holder, held.claim, &image, registered, error.to_string());
+        }
+    }
+}
+
+/// Reads what the turn is decided on, again while the store does not answer.
+async fn prepare(
+    node: &Arc<Node>,
+    held: Held,
+    image: &RunImage,
+) -> Result<Option<(Ledger, Mail, Findings)>, Error> {
+    let hub = &node.hub;
+    let mut ledger = Ledger::read(hub, image)?;
+    if node.keeper.sure.lock().get(&held.run) == Some(&ledger.turn) {
+        ledger.runs.iter_mut().for_each(|known| known.is_sure = true);
+    }
+    let mail = open(hub, &image.inbox);
+    loop {
+        if hub.closed.is_cancelled() || !node.is(held.holder) {
+            return Ok(None);
+        }
+        match Findings::gather(hub, &ledger, &mail).await {
+            Ok(findings) => return Ok(Some((ledger, mail, findings))),
+            Err(Error::Stopped) => return Ok(None),
+            Err(error @ Error::Unavailable(_)) => {
+                tracing::debug!(schedule = %held.run, %error, "the runs of a schedule are asked for again");
+                tokio::time::sleep(AGAIN).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Takes the turn.
+fn decide(
+    node: &Node,
+    held: Held,
+    ledger: Ledger,
+    mail: Mail,
+    findings: &Findings,
+) -> Result<Outcome, Error> {
+    let (hub, now) = (&node.hub, node.hub.clock.now());
+    let Held { run, claim, .. } = held;
+    let mut turn = Turn::new(ledger, run, findings, now);
+    let mut consumed = Vec::new();
+    for (seq, at, heard) in mail {
+        if turn.is_full() {
+            // What is left wakes it again at once.
+            break;
+        }
+        turn.hear(heard, at);
+        consumed.push(seq);
+    }
+    turn.heal();
+    let wake = turn.look_at_clock();
+    let Turn { starts, cancels, news, is_declared, is_changed, .. } = &turn;
+    let (mut units, news, is_declared, is_over) = (Vec::new(), *news, *is_declared, turn.is_over());
+    for (id, firing) in starts {
+        let new = turn.ledger.declaration.new_run(hub, run, firing)?;
+        units.push(Unit { run: *id, act: Act::Start(Box::new(new)) });
+    }
+    for id in cancels {
+        let reason =
+            format!("schedule `{}` has come to its next time", turn.ledger.declaration.schedule.name());
+        units.push(Unit { run: *id, act: Act::Send(order::encode(&Order::Cancel { reason })) });
+    }
+    let (cancels, is_changed) = (!cancels.is_empty(), *is_changed);
+    let starts = starts.iter().map(|(run, firing)| (*run, firing.key.clone())).collect();
+    let mut ledger = turn.ledger;
+    let mut steps = Vec::new();
+    if is_over {
+        let end = NewEnd { state: RunState::Completed, output: None, failure: None };
+        units.push(Unit { run, act: Act::End { claim, steps, end } });
+    } else {
+        if is_changed {
+            let written = ledger.write(hub, news, is_declared, now)?;
+            if written.is_whole {
+                let (steps, consumed) = (vec![written.row], std::mem::take(&mut consumed));
+                units.push(Unit { run, act: Act::Record { claim, steps, consumed, forget: true } });
+            } else {
+                steps.push(written.row);
+            }
+        }
+        let act = Act::Park { claim, steps, consumed, wait: wait(wake) };
+        units.push(Unit { run, act });
+    }
+    let workflow = Arc::from(ledger.declaration.schedule.workflow());
+    Ok(Outcome { units, starts, workflow, turn: ledger.turn, wake, cancels })
+}
+
+fn wait(until: Option<Time>) -> Wait {
+    let topics = [TOLD, ENDED, order::TERMINATE].map(str::to_owned).to_vec();
+    let reason = Some("waiting for its next time".to_owned());
+    Wait { state: RunState::Suspended, until, topics, reason, blocked_by: None }
+}
+
+/// Writes all that the turn came to, or nothing.
+fn commit(node: &Arc<Node>, held: Held, outcome: Outcome) {
+    let Outcome { units, starts, workflow, turn, wake, cancels } = outcome;
+    let keeper = Arc::clone(node);
+    node.hub.committer.submit_group(held.holder, units, move |mut fates| {
+        let own = fates.pop();
+        match own {
+            Some(Ok(_)) => {
+                settle(&keeper, held.run, turn, &workflow, starts.into_iter().zip(fates));
+                if cancels {
+                    keeper.mail.notify_one();
+                }
+                keeper.due(wake);
+                keeper.claim.notify_one();
+            }
+            Some(Err(Lost::Failed(why))) => {
+                tracing::error!(schedule = %held.run, %why, "the turn of a schedule could not be written");
+            }
+            lost => {
+                tracing::debug!(schedule = %held.run, ?lost, "the schedule was not ours to keep");
+            }
+        }
+        give_back(&keeper, held);
+    });
+}
+
+/// Makes sure that every run was started, and tells the schedule which were not.
+fn settle(
+    node: &Arc<Node>,
+    schedule: RunId,
+    turn: u64,
+    workflow: &Arc<str>,
+    starts: impl Iterator<Item = ((RunId, String), Fate)>,
+) {
+    let mut news = Vec::new();
+    for ((run, key), fate) in starts {
+        match fate {
+            Ok(Written::Existing { run: other }) if other != run => news.push(Message::Existed { key }),
+            Ok(_) => metric::run_started(workflow),
+            Err(Lost::Refused(why)) => news.push(Message::Refused { key, why: why.to_string() }),
+            Err(_) => {}
+        }
+    }
+    if news.is_empty() {
+        node.keeper.sure.lock().insert(schedule, turn);
+        return;
+    }
+    // If this process dies before they are told, the next turn finds out by itself.
+    let teller = Arc::clone(node);
+    node.hub.backroom.spawn(async move {
+        for message in news {
+            if let Err(error) = tell(&teller, schedule, &message).await {
+                tracing::warn!(%schedule, %error, "a schedule was not told of a run that was not started");
+            }
+        }
+        teller.claim.notify_one();
+    });
+}
+
+async fn tell(node: &Node, schedule: RunId, message: &Message) -> Result<(), Error> {
+    let message = message.encode(&node.hub)?;
+    let written = node.hub.committer.write(schedule, Act::Send(message)).await?;
+    written.map(drop).map_err(|refusal| Error::refused(schedule, refusal))
+}
+
+/// Gives back the room that the schedule took.
+fn give_back(node: &Node, held: Held) {
+    node.keeper.busy.lock().remove(&(held.run, held.claim));
+    node.unreserve(1);
+}

@@ -1,0 +1,83 @@
+//! What a schedule is told through its run's inbox.
+
+use serde::{Deserialize, Serialize};
+use windlass_core::{RunId, Time};
+use windlass_store::{InboxRow, NewMessage};
+
+use super::declaration::Declaration;
+use crate::{Error, hub::Hub};
+
+/// The topic of what people and programs tell a schedule.
+pub(super) const TOLD: &str = "!schedule";
+/// The topic under which it hears that one of its runs has ended.
+pub(super) const ENDED: &str = ">ended";
+
+/// What somebody tells a schedule.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Message {
+    /// It is declared again.
+    Declare(Box<Declaration>),
+    Trigger {
+        id: String,
+    },
+    Pause {
+        note: String,
+    },
+    Resume,
+    Reset,
+    Remove,
+    Backfill {
+        from: Time,
+        to: Time,
+    },
+    /// A run that it wanted to start was there already, under the same key.
+    Existed {
+        key: String,
+    },
+    /// A run that it wanted to start cannot be started.
+    Refused {
+        key: String,
+        why: String,
+    },
+}
+
+/// What has come to a schedule.
+#[derive(Clone, Debug)]
+pub(super) enum Heard {
+    /// Somebody told it something.
+    Told(Message),
+    /// This run has ended.
+    Ended(RunId),
+    /// Nothing that it understands.
+    Noise,
+}
+
+impl Message {
+    pub(super) fn encode(&self, hub: &Hub) -> Result<NewMessage, Error> {
+        let what = "what a schedule is told";
+        let json = serde_json::to_vec(self)
+            .map_err(|why| Error::Encode { what: what.to_owned(), why: why.to_string() })?;
+        let body = hub.keep(format_args!("{what}"), json.into())?;
+        Ok(NewMessage { topic: TOLD.to_owned(), body, key: None })
+    }
+}
+
+impl Heard {
+    pub(super) fn decode(hub: &Hub, row: &InboxRow) -> Result<Self, Error> {
+        match row.topic.as_str() {
+            TOLD => {
+                let what = "what a schedule was told";
+                let json = hub.read(what, row.body.clone())?;
+                let message = serde_json::from_slice(&json);
+                let decode =
+                    |why: serde_json::Error| Error::Decode { what: what.into(), why: why.to_string() };
+                message.map(Self::Told).map_err(decode)
+            }
+            ENDED => {
+                let text = String::from_utf8_lossy(&row.body);
+                Ok(text.parse().map_or(Self::Noise, Self::Ended))
+            }
+            _ => Ok(Self::Noise),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Schedules: runs that are started by the clock.
+//!
+//! A schedule is declared once, under a name, and lives in the database from then on: whichever engine has room starts
+//! its runs, each time exactly one. Begin with [`Client::schedule`](crate::Client::schedule).
+//!
+//! To the engine, a schedule is a run of a workflow of its own. It is claimed when its next time has come or somebody has
+//! told it something, decides what follows, writes that down together with the runs that it starts, and is parked again.
+
+mod backfill;
+mod builder;
+mod declaration;
+mod findings;
+mod fired;
+mod handle;
+mod happening;
+mod keeper;
+mod ledger;
+mod message;
+mod schedules;
+mod status;
+mod turn;
+
+pub use backfill::Backfill;
+pub use builder::{Declared, ScheduleBuilder};
+pub use fired::Fired;
+pub(crate) use fired::{CONTEXT, fired};
+pub use handle::ScheduleHandle;
+pub use happening::{Happening, What};
+pub(crate) use keeper::{Keeper, QUEUE, keeps, own_workflows, take_up};
+pub use schedules::Schedules;
+pub use status::ScheduleStatus;
+pub use windlass_core::schedule::{
+    Backoff, CatchUp, LastRun, Origin, Overlap, Schedule, ScheduleDraft, Skip, Slot, Status, Tell,
+};
