@@ -43,6 +43,13 @@ fn checkout_ships_what_is_approved_and_refunds_the_rest() {
 }
 
 #[test]
+fn schedule_starts_runs_by_the_clock_and_by_hand() {
+    let lines = "Created\nUnchanged\nevery weekday at 02:30 in Europe/Paris\ncopied photos: Trigger\n\
+                 paused: the disk is full\noften has run 3 times, and has 0 times left\n";
+    assert_eq!(run("schedule"), lines);
+}
+
+#[test]
 fn trial_says_goodbye_to_who_cancels() {
     assert_eq!(run("trial"), "goodbye, ada\n");
 }

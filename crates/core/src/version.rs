@@ -35,6 +35,13 @@ impl Fingerprint {
         self.0.update(part);
     }
 
+    /// Adds a JSON value: objects in the order of their keys, whatever order the map keeps.
+    #[must_use]
+    pub fn json_part(mut self, value: &Value) -> Self {
+        self.json(value);
+        self
+    }
+
     /// The hash of all parts: sixteen hexadecimal digits.
     #[must_use]
     pub fn finish(self) -> String {

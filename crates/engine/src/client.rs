@@ -146,6 +146,12 @@ impl Client {
         crate::schedule::Schedules::new(self.clone())
     }
 
+    /// Finds triggers that engines were given, here or elsewhere.
+    #[cfg(feature = "schedule")]
+    pub fn triggers(&self) -> crate::trigger::Triggers {
+        crate::trigger::Triggers::new(self.clone())
+    }
+
     /// Every process that runs an engine on this database.
     ///
     /// # Errors

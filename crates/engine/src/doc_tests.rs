@@ -24,6 +24,10 @@ struct Flows;
 #[doc = include_str!("../../../docs/deploying.md")]
 struct Deploying;
 
+#[cfg(feature = "schedule")]
+#[doc = include_str!("../../../docs/schedules.md")]
+struct Schedules;
+
 #[doc = include_str!("../../../docs/queues.md")]
 struct Queues;
 

@@ -235,6 +235,8 @@ pub struct EngineBuilder {
     executors: HashMap<Arc<str>, Arc<dyn Executor>>,
     wardens: Wardens,
     observers: Vec<Box<dyn Observer>>,
+    #[cfg(feature = "schedule")]
+    triggers: Vec<crate::trigger::Trigger>,
     #[cfg(feature = "testing")]
     lab: Option<(Arc<crate::testing::Shared>, windlass_store::Memory)>,
 }
@@ -254,6 +256,8 @@ impl EngineBuilder {
             executors: HashMap::new(),
             wardens: Wardens::default(),
             observers: Vec::new(),
+            #[cfg(feature = "schedule")]
+            triggers: Vec::new(),
             #[cfg(feature = "testing")]
             lab: None,
         }
@@ -267,6 +271,13 @@ impl EngineBuilder {
     /// Lets this engine run a workflow.
     pub fn workflow(mut self, workflow: impl Into<AnyWorkflow>) -> Self {
         self.workflows.push(workflow.into());
+        self
+    }
+
+    /// Lets this engine ask a trigger: see [`trigger`](crate::trigger). Of several that have it, one asks at a time.
+    #[cfg(feature = "schedule")]
+    pub fn trigger(mut self, trigger: crate::trigger::Trigger) -> Self {
+        self.triggers.push(trigger);
         self
     }
 
@@ -472,7 +483,14 @@ impl EngineBuilder {
             return Err(Error::Launch { problems });
         }
         #[cfg(feature = "schedule")]
-        self.workflows.extend(crate::schedule::own_workflows()?);
+        let triggers = {
+            self.workflows.extend(crate::schedule::own_workflows()?);
+            for trigger in &self.triggers {
+                self.workflows.push(crate::trigger::own_workflow(trigger)?);
+            }
+            let own = |trigger| (crate::trigger::Trigger::own_workflow(&trigger), Arc::new(trigger));
+            self.triggers.into_iter().map(own).collect::<crate::trigger::Set>()
+        };
         let registry = register(&*store, &self.codec, self.workflows, &self.rules).await?;
         let spreads = registry.values().any(|known| known.routes.any());
         let backroom = if self.options.virtual_time { Backroom::here() } else { Backroom::thread()? };
@@ -509,6 +527,8 @@ impl EngineBuilder {
         if unblocked > 0 {
             tracing::info!(runs = unblocked, "blocked runs are tried with this program's code");
         }
+        #[cfg(feature = "schedule")]
+        node.keeper.know(triggers.clone());
         hub.backroom.spawn(heart.run());
         hub.backroom.spawn(Claimer::new(Arc::clone(&node)).run());
         if spreads {
@@ -517,6 +537,10 @@ impl EngineBuilder {
         hub.backroom.spawn(Janitor::new(Arc::clone(&node)).run());
         hub.backroom.spawn(Watcher::new(Arc::clone(&hub), Some(Arc::clone(&node))).run());
         let engine = Engine { client: Client::new(hub, Some(Arc::clone(&node))), node };
+        #[cfg(feature = "schedule")]
+        for trigger in triggers.values() {
+            crate::trigger::ensure(&engine.node, trigger).await?;
+        }
         #[cfg(feature = "testing")]
         if let Some((lab, process)) = self.lab {
             lab.launched(engine.clone(), process);
@@ -541,6 +565,13 @@ impl EngineBuilder {
                 problems.push(format!("workflow `{name}` has a name that is the engine's own: {RESERVED}…"));
             }
             problems.extend(workflow.problems(&self.resources));
+        }
+        #[cfg(feature = "schedule")]
+        for trigger in &self.triggers {
+            problems.extend(trigger.problems(&self.workflows, &self.resources));
+            if self.triggers.iter().filter(|other| other.name() == trigger.name()).count() > 1 {
+                problems.push(format!("trigger `{}` is given more than once: keep one", trigger.name()));
+            }
         }
         let definitions: Vec<_> = self.workflows.iter().map(|workflow| &**workflow.definition()).collect();
         problems.extend(routes::idle(&self.rules, &definitions).into_iter().map(|rule| {

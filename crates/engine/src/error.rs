@@ -141,6 +141,15 @@ pub enum Error {
         /// The schedule that is spelled most like it.
         nearest: Option<String>,
     },
+    /// There is no trigger of this name.
+    #[cfg(feature = "schedule")]
+    #[error("there is no trigger `{name}`: no engine was given it so far{}", did_you_mean(nearest.as_deref()))]
+    UnknownTrigger {
+        /// The name that was asked for.
+        name: String,
+        /// The trigger that is spelled most like it.
+        nearest: Option<String>,
+    },
     /// A schedule cannot be used as it was declared. Every problem is listed, one per line.
     #[cfg(feature = "schedule")]
     #[error("schedule `{name}` cannot be used:\n{}", problems.join("\n"))]
@@ -257,6 +266,8 @@ impl Error {
             Self::UnknownTask { .. } => "unknown_task",
             #[cfg(feature = "schedule")]
             Self::UnknownSchedule { .. } => "unknown_schedule",
+            #[cfg(feature = "schedule")]
+            Self::UnknownTrigger { .. } => "unknown_trigger",
             #[cfg(feature = "schedule")]
             Self::Schedule { .. } => "schedule",
             Self::UnknownTenant { .. } => "unknown_tenant",

@@ -109,6 +109,8 @@ mod take_up;
 mod tenants;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(feature = "schedule")]
+pub mod trigger;
 mod waiters;
 mod watch;
 mod watchdog;
@@ -177,7 +179,7 @@ pub use windlass_core::{
 #[cfg(feature = "macros")]
 pub use windlass_macros::flow;
 #[cfg(feature = "macros")]
-pub use windlass_macros::{compose, machine, task, test, undo, workflow};
+pub use windlass_macros::{compose, machine, task, test, trigger, undo, workflow};
 pub use windlass_store as store;
 
 /// Waits for several calls of a durable function, and goes on with the first that ends.
@@ -197,12 +199,15 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// What a program that defines and runs workflows usually needs.
 pub mod prelude {
-    #[cfg(feature = "schedule")]
-    pub use crate::schedule::{Backoff, CatchUp, Overlap};
     pub use crate::{
         Client, Context, Cx, Engine, Event, Failure, Flow, Outcome, Res, Result, Retry, Rule, Run, Task,
         TaskCx, Workflow,
     };
+    #[cfg(feature = "schedule")]
+    pub use crate::{
+        schedule::{Backoff, CatchUp, Overlap},
+        trigger::Fire,
+    };
     #[cfg(feature = "macros")]
-    pub use windlass_macros::{compose, flow, machine, task, undo, workflow};
+    pub use windlass_macros::{compose, flow, machine, task, trigger, undo, workflow};
 }

@@ -25,6 +25,7 @@ mod rule;
 mod spelling;
 mod standalone;
 mod task;
+mod trigger;
 mod undo;
 mod workflow;
 
@@ -180,6 +181,29 @@ pub fn compose(tokens: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn machine(arguments: TokenStream, item: TokenStream) -> TokenStream {
     machine::expand(arguments.into(), item.into()).into()
+}
+
+/// Makes a trigger of an `async fn`: a condition that is asked again and again, and starts a run when it says so.
+///
+/// The function stays what it is. Beside it comes `trigger()`, under the function's name: `.trigger(new_file::trigger())` gives it
+/// to an engine. It takes resources as `Res<T>`, and returns a `Result<Fire<I>>`, where `I` is the input of the workflow
+/// that it starts. Needs the feature `schedule` of `windlass`.
+///
+/// | option | meaning | default |
+/// |---|---|---|
+/// | `starts = etl` | the workflow whose runs it starts: what `etl::workflow()` gives | needed |
+/// | `every = "5s"` | how long it is from one question to the next | this or `cron` is needed |
+/// | `cron = "0 2 * * *"` | when it is asked | |
+/// | `timezone = "…"` | the zone whose clocks the cron expression goes by | UTC |
+/// | `timeout = "…"` | the longest that a question may take | one minute |
+/// | `once` | one run for each key, ever | one at a time |
+/// | `concurrent` | runs with the same input may be under way beside each other, if they have no key | one at a time |
+/// | `queue = "…"` | the queue that its runs wait in | `default` |
+/// | `name = "…"` | what it is found by | the function's name |
+/// | `crate = path` | where the `windlass` crate is, if it was renamed | `::windlass` |
+#[proc_macro_attribute]
+pub fn trigger(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    trigger::expand(arguments.into(), item.into()).into()
 }
 
 /// Makes an enum the states of a machine. `#[machine_state(crate = path)]` says where the `windlass` crate is.

@@ -88,6 +88,12 @@ impl Resources {
         value.downcast().ok().map(Res)
     }
 
+    /// Those of these that are not here.
+    #[cfg(feature = "schedule")]
+    pub(crate) fn lacking<'w>(&self, wants: &'w [Want]) -> impl Iterator<Item = &'w Want> + use<'w, '_> {
+        wants.iter().filter(|want| !self.values.contains_key(&want.type_id))
+    }
+
     /// Every resource that a workflow's tasks take and that is not here, in the order of its tasks.
     #[must_use]
     pub fn missing(&self, workflow: &AnyWorkflow) -> Vec<Missing> {

@@ -211,7 +211,7 @@ mod tests {
             };
             assert!(queue.push_all((0..units).map(|_| one()).collect()).is_ok());
         };
-        let mut taken = || queue.take(Batch::default()).units.len();
+        let taken = || queue.take(Batch::default()).units.len();
         group(LARGEST - 1);
         group(3);
         group(LARGEST + 10);

@@ -20,7 +20,7 @@ use crate::{
 
 /// A schedule, and what its runs are started with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Declaration {
+pub(crate) struct Declaration {
     pub(super) schedule: Schedule,
     pub(super) input: Box<RawValue>,
     #[serde(default)]

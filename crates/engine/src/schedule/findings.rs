@@ -39,10 +39,10 @@ pub(super) struct Ending {
 }
 
 /// What has come, with the number and the time of each.
-pub(super) type Mail = Vec<(i64, Time, Heard)>;
+pub(crate) type Mail = Vec<(i64, Time, Heard)>;
 
 /// What lies in the inbox. What cannot be read is worth a word, and is dropped.
-pub(super) fn open(hub: &Hub, inbox: &[InboxRow]) -> Mail {
+pub(crate) fn open(hub: &Hub, inbox: &[InboxRow]) -> Mail {
     let read = |row: &InboxRow| {
         let heard = Heard::decode(hub, row).unwrap_or_else(|error| {
             tracing::error!(schedule = %row.run, %error, "a schedule cannot read what it was told, and goes on without");

@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -23,7 +23,9 @@ use crate::{
     metric,
     node::Node,
     order,
+    reserved::is_reserved,
     take_up::block,
+    trigger::{self, Trigger},
 };
 
 /// The workflow whose runs are schedules.
@@ -32,7 +34,7 @@ pub(super) const WORKFLOW: &str = "windlass.schedule";
 pub(crate) const QUEUE: &str = "windlass";
 
 /// How soon the store is asked again that did not answer.
-const AGAIN: Duration = Duration::from_millis(100);
+pub(crate) const AGAIN: Duration = Duration::from_millis(100);
 
 /// Takes the turns of schedules: one at a time for each, in whichever process has claimed it.
 ///
@@ -44,6 +46,37 @@ pub(crate) struct Keeper {
     busy: Mutex<HashSet<(RunId, ClaimId)>>,
     /// The last turn of each schedule of which this process knows that all its runs were started.
     sure: Mutex<HashMap<RunId, u64>>,
+    /// The triggers of this process.
+    triggers: OnceLock<trigger::Set>,
+}
+
+impl Keeper {
+    /// Takes note of the triggers of this process, once.
+    pub(crate) fn know(&self, triggers: trigger::Set) {
+        // It is told when it is made, and never again.
+        let _ = self.triggers.set(triggers);
+    }
+
+    /// The trigger whose own workflow this is.
+    pub(crate) fn trigger(&self, workflow: &str) -> Option<Arc<Trigger>> {
+        self.triggers.get()?.get(workflow).map(Arc::clone)
+    }
+
+    /// Begins a turn, unless it is being taken already.
+    pub(crate) fn enter(&self, run: RunId, claim: ClaimId) -> bool {
+        self.busy.lock().insert((run, claim))
+    }
+
+    /// Ends a turn whose run was not given up.
+    pub(crate) fn forget(&self, run: RunId, claim: ClaimId) {
+        self.busy.lock().remove(&(run, claim));
+    }
+
+    /// Ends a turn, and gives back the room that it took.
+    pub(crate) fn leave(&self, node: &Node, run: RunId, claim: ClaimId) {
+        self.forget(run, claim);
+        node.unreserve(1);
+    }
 }
 
 /// A claimed schedule.
@@ -65,9 +98,9 @@ struct Outcome {
     cancels: bool,
 }
 
-/// Whether a claimed run is a schedule.
+/// Whether a claimed run is a schedule or a trigger.
 pub(crate) fn keeps(image: &RunImage) -> bool {
-    &*image.run.workflow == WORKFLOW
+    is_reserved(&image.run.workflow)
 }
 
 /// The engine's own workflows: their code is never executed, but their names and versions are claimed by.
@@ -77,10 +110,13 @@ pub(crate) fn own_workflows() -> Result<Vec<AnyWorkflow>, Error> {
     workflow.map(|built| vec![built.into()]).map_err(|error| Error::Store(error.to_string()))
 }
 
-/// Takes a turn of a schedule that was claimed.
+/// Takes a turn of a schedule or a trigger that was claimed.
 pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: RunImage) {
+    if image.run.workflow.starts_with(trigger::PREFIX) {
+        return trigger::take_up(node, holder, claim, image);
+    }
     let held = Held { run: image.run.id, claim, holder };
-    if !node.keeper.busy.lock().insert((held.run, claim)) {
+    if !node.keeper.enter(held.run, claim) {
         return node.unreserve(1);
     }
     let keeper = Arc::clone(node);
@@ -101,7 +137,7 @@ async fn take_turn(node: &Arc<Node>, held: Held, image: RunImage) {
     match outcome {
         Ok(outcome) => commit(node, held, outcome),
         Err(error) => {
-            node.keeper.busy.lock().remove(&(held.run, held.claim));
+            node.keeper.forget(held.run, held.claim);
             let registered = node.registry.get(WORKFLOW).map(|known| &**known);
             block(node, held.holder, held.claim, &image, registered, error.to_string());
         }
@@ -266,6 +302,5 @@ async fn tell(node: &Node, schedule: RunId, message: &Message) -> Result<(), Err
 
 /// Gives back the room that the schedule took.
 fn give_back(node: &Node, held: Held) {
-    node.keeper.busy.lock().remove(&(held.run, held.claim));
-    node.unreserve(1);
+    node.keeper.leave(node, held.run, held.claim);
 }

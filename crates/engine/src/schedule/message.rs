@@ -8,13 +8,13 @@ use super::declaration::Declaration;
 use crate::{Error, hub::Hub};
 
 /// The topic of what people and programs tell a schedule.
-pub(super) const TOLD: &str = "!schedule";
+pub(crate) const TOLD: &str = "!schedule";
 /// The topic under which it hears that one of its runs has ended.
-pub(super) const ENDED: &str = ">ended";
+pub(crate) const ENDED: &str = ">ended";
 
 /// What somebody tells a schedule.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum Message {
+pub(crate) enum Message {
     /// It is declared again.
     Declare(Box<Declaration>),
     Trigger {
@@ -43,7 +43,7 @@ pub(super) enum Message {
 
 /// What has come to a schedule.
 #[derive(Clone, Debug)]
-pub(super) enum Heard {
+pub(crate) enum Heard {
     /// Somebody told it something.
     Told(Message),
     /// This run has ended.
@@ -53,7 +53,7 @@ pub(super) enum Heard {
 }
 
 impl Message {
-    pub(super) fn encode(&self, hub: &Hub) -> Result<NewMessage, Error> {
+    pub(crate) fn encode(&self, hub: &Hub) -> Result<NewMessage, Error> {
         let what = "what a schedule is told";
         let json = serde_json::to_vec(self)
             .map_err(|why| Error::Encode { what: what.to_owned(), why: why.to_string() })?;
@@ -63,7 +63,7 @@ impl Message {
 }
 
 impl Heard {
-    pub(super) fn decode(hub: &Hub, row: &InboxRow) -> Result<Self, Error> {
+    pub(crate) fn decode(hub: &Hub, row: &InboxRow) -> Result<Self, Error> {
         match row.topic.as_str() {
             TOLD => {
                 let what = "what a schedule was told";

@@ -22,11 +22,13 @@ mod turn;
 
 pub use backfill::Backfill;
 pub use builder::{Declared, ScheduleBuilder};
+pub(crate) use findings::open;
 pub use fired::Fired;
 pub(crate) use fired::{CONTEXT, fired};
 pub use handle::ScheduleHandle;
 pub use happening::{Happening, What};
-pub(crate) use keeper::{Keeper, QUEUE, keeps, own_workflows, take_up};
+pub(crate) use keeper::{AGAIN, Keeper, QUEUE, keeps, own_workflows, take_up};
+pub(crate) use message::{ENDED, Heard, Message, TOLD};
 pub use schedules::Schedules;
 pub use status::ScheduleStatus;
 pub use windlass_core::schedule::{

@@ -1,8 +1,19 @@
 //! One run for each time, whatever happens.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use windlass::{prelude::*, testing::Lab};
+use windlass::{
+    Time,
+    prelude::*,
+    store::{Call, Memory, Moment, Side, Verdict},
+    testing::Lab,
+};
 
 use crate::world::*;
 
@@ -79,5 +90,41 @@ async fn an_outage_while_a_time_is_fired_is_made_up_for(lab: Lab) -> Result<()> 
     lab.advance(mins(15)).await;
     let fires: Vec<String> = diary.entries().iter().map(|fired| short(fired.scheduled_at)).collect();
     assert_eq!(fires, ["00:10", "00:20"]);
+    Ok(())
+}
+
+/// Every third answer to a commit is lost: what was written is written again, and is there once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_whose_answer_is_lost_starts_no_run_twice() -> Result<()> {
+    let begun = std::time::Instant::now();
+    let store = Memory::new(move || Time(1_767_225_600_000_000) + begun.elapsed());
+    let commits = AtomicUsize::new(0);
+    store.on_call(move |Moment { call, side, .. }| match (call, side) {
+        (Call::Commit, Side::After) if commits.fetch_add(1, Ordering::Relaxed).is_multiple_of(3) => {
+            Verdict::Unavailable
+        }
+        _ => Verdict::Proceed,
+    });
+    let diary = Diary::default();
+    let engine = with_job(Engine::over(Arc::new(store)), &diary).launch().await?;
+    let tick = engine.schedule("tick").every(Duration::from_millis(20)).catch_up(CatchUp::All { max: 100 });
+    tick.overlap(Overlap::Allow).workflow(job::workflow(), takes(0)).await?;
+    let schedule = engine.schedules().get("tick").await?;
+    while schedule.status().await?.runs < 50 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    schedule.remove().await?;
+    let runs = engine.runs().workflow("job").limit(1_000).list().await?;
+    let mut times: Vec<Time> = Vec::new();
+    for run in &runs {
+        let key = run.key.as_deref().unwrap_or_default();
+        let time: windlass::jiff::Timestamp = key.trim_start_matches("tick@").parse()?;
+        times.push(time.into());
+    }
+    times.sort_unstable();
+    for pair in times.windows(2) {
+        assert_eq!(pair[0] + Duration::from_millis(20), pair[1], "each time is there, and once");
+    }
+    engine.stop().await?;
     Ok(())
 }

@@ -7,4 +7,5 @@ mod exactly_once;
 mod steering;
 mod stores;
 mod traps;
+mod triggers;
 mod world;

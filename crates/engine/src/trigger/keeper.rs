@@ -1,0 +1,268 @@
+//! Asking triggers.
+
+use std::sync::Arc;
+
+use tokio::time::timeout;
+use windlass_core::{
+    ClaimId, Failure, NodeId, RunId, RunState, Time, format_duration,
+    schedule::{Event, Firing, Outcome, Status},
+};
+use windlass_store::{Act, KeyConflict, KeyLife, NewKey, NewRun, RunImage, Unit, Wait};
+
+use super::{
+    Trigger, TriggerCx,
+    definition::{Asked, Mark},
+    ledger::{Ledger, Live},
+};
+use crate::{
+    AnyWorkflow, Error, Task, TaskCx, Workflow,
+    committer::Lost,
+    metric,
+    node::Node,
+    order,
+    schedule::{QUEUE, TOLD, open},
+    take_up::block,
+};
+
+/// What the names of triggers' own workflows begin with: only a process that has the trigger claims its run.
+pub(crate) const PREFIX: &str = "windlass.trigger.";
+/// The key of the one run that a trigger has.
+pub(super) const KEY: &str = "trigger";
+/// What the runs of triggers are found by.
+pub(super) const TAG: &str = "windlass.trigger";
+
+/// A trigger remembers no more runs that are under way. It waits until some have ended.
+const MOST_LIVE: usize = 1_000;
+
+/// A claimed trigger.
+#[derive(Clone, Copy)]
+struct Held {
+    run: RunId,
+    claim: ClaimId,
+    holder: NodeId,
+}
+
+/// The workflow that a trigger's run is of. Its code is never executed.
+pub(crate) fn own_workflow(trigger: &Trigger) -> Result<AnyWorkflow, Error> {
+    let never = |_: TaskCx| async { Err::<(), _>(Failure::permanent("a trigger has no code of its own")) };
+    let name = trigger.own_workflow().to_string();
+    let workflow = Workflow::builder(name).version("1").task(Task::new("keep", never)).build();
+    workflow.map(Into::into).map_err(|error| Error::Invalid(error.to_string()))
+}
+
+/// Makes the run of a trigger, if there is none.
+pub(crate) async fn ensure(node: &Arc<Node>, trigger: &Trigger) -> Result<(), Error> {
+    let (hub, workflow) = (&node.hub, trigger.own_workflow());
+    if hub.store.by_key(Arc::clone(&workflow), KEY.to_owned()).await?.is_some() {
+        return Ok(());
+    }
+    let what = "a trigger";
+    let json = serde_json::to_vec(&trigger.schedule()?)
+        .map_err(|why| Error::Encode { what: what.to_owned(), why: why.to_string() })?;
+    let (life, conflict) = (KeyLife::Kept, KeyConflict::ReturnExisting);
+    let new = NewRun {
+        workflow,
+        queue: QUEUE.into(),
+        priority: 0,
+        delay: None,
+        timeout: None,
+        input: hub.keep(format_args!("{what}"), json.into())?,
+        context: None,
+        key: Some(NewKey { key: KEY.to_owned(), digest: [0; 16], life, conflict }),
+        tags: vec![TAG.to_owned()],
+        forked_from: None,
+        trace: None,
+        parent: None,
+        steps: Vec::new(),
+        owner: None,
+    };
+    let run = RunId::new();
+    let started = hub.committer.write(run, Act::Start(Box::new(new))).await?;
+    node.claim.notify_one();
+    started.map(drop).map_err(|refusal| Error::refused(run, refusal))
+}
+
+/// Takes a turn of a trigger that was claimed.
+pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: RunImage) {
+    let held = Held { run: image.run.id, claim, holder };
+    if !node.keeper.enter(held.run, claim) {
+        return node.unreserve(1);
+    }
+    let keeper = Arc::clone(node);
+    node.hub.backroom.spawn(async move {
+        match take_turn(&keeper, held, &image).await {
+            Ok(Some((units, wake))) => commit(&keeper, held, units, wake),
+            // The engine stops, or has lost the run: another asks again.
+            Ok(None) => keeper.keeper.leave(&keeper, held.run, held.claim),
+            Err(error) => {
+                keeper.keeper.forget(held.run, held.claim);
+                let registered = keeper.registry.get(&image.run.workflow).map(|known| &**known);
+                block(&keeper, held.holder, held.claim, &image, registered, error.to_string());
+            }
+        }
+    });
+}
+
+/// Takes in what has come, asks if it is time, and answers with what is to be written and when it is time again.
+async fn take_turn(
+    node: &Arc<Node>,
+    held: Held,
+    image: &RunImage,
+) -> Result<Option<(Vec<Unit>, Option<Time>)>, Error> {
+    let hub = &node.hub;
+    let trigger = node.keeper.trigger(&image.run.workflow);
+    let trigger = trigger.ok_or_else(|| Error::Invalid("this process has no such trigger".to_owned()))?;
+    let mut ledger = Ledger::read(hub, image)?;
+    let before = ledger.state.status();
+    let (mail, mut is_notable) = (open(hub, &image.inbox), false);
+    let (consumed, mut firing): (Vec<i64>, Option<Firing>) =
+        (mail.iter().map(|(seq, ..)| *seq).collect(), None);
+    for (_, _, heard) in mail {
+        is_notable = true;
+        let asks = ledger.hear(heard, hub.clock.now());
+        firing = firing.or(asks);
+    }
+    let Some(ended) = look_for_ends(node, held, &ledger).await? else { return Ok(None) };
+    is_notable |= !ended.is_empty();
+    ledger.live.retain(|live| !ended.contains(&live.run));
+    let schedule = trigger.schedule()?;
+    if schedule != ledger.schedule {
+        // The program has changed.
+        let now = hub.clock.now();
+        let asks = ledger.feed(Event::Update(Box::new(schedule.clone())), now);
+        (ledger.schedule, firing, is_notable) = (schedule, firing.or(asks), true);
+    }
+    firing = firing.or_else(|| ledger.feed(Event::Due, hub.clock.now()));
+    let mut units = Vec::new();
+    if let Some(firing) = firing {
+        let Some(answer) = ask(node, held, &trigger).await else { return Ok(None) };
+        // A success forgives what was written down.
+        is_notable |= matches!(before, Status::Backoff { .. } | Status::Tripped { .. });
+        let answer = answer.and_then(|asked| fire(node, held, &trigger, &mut ledger, &firing, asked));
+        let outcome = match answer {
+            Ok(start) => {
+                is_notable |= start.is_some();
+                units.extend(start);
+                Outcome::Completed
+            }
+            Err(failure) => {
+                tracing::warn!(trigger = trigger.name(), %failure, "a trigger failed");
+                is_notable = true;
+                Outcome::Failed { error: failure.to_string() }
+            }
+        };
+        // What follows at once is asked in the next turn.
+        let again = ledger.feed(Event::Ended { key: firing.key, outcome }, hub.clock.now());
+        if let Some(again) = again {
+            ledger.feed(Event::Existed { key: again.key }, hub.clock.now());
+        }
+    }
+    let (now, wake) = (hub.clock.now(), ledger.state.wake());
+    let Held { run, claim, .. } = held;
+    let mut taken_in = consumed;
+    if is_notable {
+        let (steps, consumed) = (vec![ledger.write(hub, image, now)?], std::mem::take(&mut taken_in));
+        units.push(Unit { run, act: Act::Record { claim, steps, consumed, forget: true } });
+    }
+    // A question that was answered with nothing leaves no record: whoever is next asks once for all that it missed.
+    let act = Act::Park { claim, steps: Vec::new(), consumed: taken_in, wait: wait(wake) };
+    units.push(Unit { run, act });
+    Ok(Some((units, wake)))
+}
+
+/// Which of its runs have ended, whatever became of the message; `None` when the run is not this node's any more.
+async fn look_for_ends(node: &Node, held: Held, ledger: &Ledger) -> Result<Option<Vec<RunId>>, Error> {
+    let hub = &node.hub;
+    let mut ended = Vec::new();
+    let runs: Vec<RunId> = ledger.live.iter().map(|live| live.run).collect();
+    for portion in runs.chunks(500) {
+        loop {
+            if hub.closed.is_cancelled() || !node.is(held.holder) {
+                return Ok(None);
+            }
+            match hub.store.ends(portion.to_vec()).await {
+                Ok(ends) => break ended.extend(ends.into_iter().map(|(run, _)| run)),
+                Err(error) if error.is_temporary() => tokio::time::sleep(crate::schedule::AGAIN).await,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(Some(ended))
+}
+
+/// Asks, on the user's threads. Answers nothing when the engine stops meanwhile, or may not act any more.
+async fn ask(node: &Arc<Node>, held: Held, trigger: &Arc<Trigger>) -> Option<Result<Option<Asked>, Failure>> {
+    let (asked, cx) = (Arc::clone(trigger), TriggerCx::new(Arc::clone(&node.resources)));
+    // Its code may panic before it gives a future.
+    let mut question = node.user.spawn(async move { asked.ask(cx).await });
+    let answer = tokio::select! {
+        answer = timeout(trigger.limit(), &mut question) => answer,
+        () = node.stopping.cancelled() => { question.abort(); return None }
+        () = node.hub.closed.cancelled() => { question.abort(); return None }
+        () = node.hub.identity.lost(Some(held.holder)) => { question.abort(); return None }
+    };
+    Some(match answer {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_)) => Err(Failure::permanent("the trigger panicked")),
+        Err(_) => {
+            question.abort();
+            let limit = format_duration(trigger.limit());
+            Err(Failure::permanent(format!("the trigger took longer than {limit}")))
+        }
+    })
+}
+
+/// The start of the run that an answer asks for, unless one like it is under way.
+fn fire(
+    node: &Node,
+    held: Held,
+    trigger: &Trigger,
+    ledger: &mut Ledger,
+    firing: &Firing,
+    asked: Option<Asked>,
+) -> Result<Option<Unit>, Failure> {
+    let Some(asked) = asked else { return Ok(None) };
+    let mark = trigger.mark(&asked)?;
+    if let Mark::WhileLive(key) = &mark {
+        if ledger.live.iter().any(|live| live.key == *key) {
+            return Ok(None);
+        }
+        if ledger.live.len() >= MOST_LIVE {
+            return Err(Failure::permanent(format!("{MOST_LIVE} runs of the trigger are under way")));
+        }
+    }
+    let run = trigger.run_id(firing, held.run, ledger.turn + 1);
+    let new = trigger.new_run(&node.hub, held.run, &asked, &mark).map_err(Failure::from)?;
+    metric::run_started(&new.workflow);
+    if let Mark::WhileLive(key) = mark {
+        ledger.live.push(Live { key, run });
+    }
+    ledger.fired += 1;
+    ledger.last_fired = Some(firing.fired_at);
+    Ok(Some(Unit { run, act: Act::Start(Box::new(new)) }))
+}
+
+fn wait(until: Option<Time>) -> Wait {
+    // That a run has ended is taken in with the next question, and wakes nobody.
+    let topics = [TOLD, order::TERMINATE].map(str::to_owned).to_vec();
+    let reason = Some("waiting to be asked".to_owned());
+    Wait { state: RunState::Suspended, until, topics, reason, blocked_by: None }
+}
+
+/// Writes all that the turn came to, or nothing.
+fn commit(node: &Arc<Node>, held: Held, units: Vec<Unit>, wake: Option<Time>) {
+    let keeper = Arc::clone(node);
+    node.hub.committer.submit_group(held.holder, units, move |fates| {
+        match fates.into_iter().next_back() {
+            Some(Ok(_)) => {
+                keeper.due(wake);
+                keeper.claim.notify_one();
+            }
+            Some(Err(Lost::Failed(why))) => {
+                tracing::error!(trigger = %held.run, %why, "the turn of a trigger could not be written");
+            }
+            lost => tracing::debug!(trigger = %held.run, ?lost, "the trigger was not ours to ask"),
+        }
+        keeper.keeper.leave(&keeper, held.run, held.claim);
+    });
+}
