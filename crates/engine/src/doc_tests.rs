@@ -28,6 +28,10 @@ struct Deploying;
 #[doc = include_str!("../../../docs/schedules.md")]
 struct Schedules;
 
+#[cfg(feature = "schedule")]
+#[doc = include_str!("../../../docs/triggers.md")]
+struct Triggers;
+
 #[doc = include_str!("../../../docs/queues.md")]
 struct Queues;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::{Client, RunState, Time, prelude::*, schedule::Declared};
+use windlass::{Client, RunState, Time, prelude::*, schedule::Declared, trigger::Trigger};
 
 use crate::world::*;
 
@@ -37,7 +37,8 @@ macro_rules! on_both {
 on_both!(
     each_time_has_one_run_and_none_is_late,
     a_client_steers_what_an_engine_keeps,
-    many_that_are_due_together_all_fire
+    many_that_are_due_together_all_fire,
+    a_trigger_starts_one_run_for_one_thing,
 );
 
 /// The times of the runs of a schedule, and when each was started.
@@ -155,5 +156,33 @@ async fn many_that_are_due_together_all_fire(url: String) -> Result<()> {
         .max();
     assert!(latest < Some(secs(3)), "{latest:?}");
     engine.stop().await?;
+    Ok(())
+}
+
+async fn a_trigger_starts_one_run_for_one_thing(url: String) -> Result<()> {
+    let trigger = |name: &str, seconds| {
+        let ask = move |_| async move { Ok(Fire::run(takes(seconds)).key("thing")) };
+        Trigger::new(name, job::workflow(), ask).every(Duration::from_millis(20))
+    };
+    let diary = Diary::default();
+    let launch = || {
+        let engine = with_job(Engine::open(&url), &diary);
+        let engine = engine.trigger(trigger("often", 0)).trigger(trigger("long", 3_600));
+        engine.trigger(trigger("once", 0).once()).launch()
+    };
+    let (one, two) = tokio::try_join!(launch(), launch())?;
+    let often = two.triggers().get("often").await?;
+    let enough = async {
+        while often.status().await?.fired < 10 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok::<_, Failure>(())
+    };
+    tokio::time::timeout(secs(60), enough).await??;
+    assert!(one.runs().key("often#thing").list().await?.len() >= 10);
+    assert_eq!(one.runs().key("long#thing").list().await?.len(), 1);
+    assert_eq!(one.runs().key("once#thing").list().await?.len(), 1);
+    one.stop_now().await?;
+    two.stop_now().await?;
     Ok(())
 }
