@@ -15,6 +15,7 @@ mod recover;
 mod replay;
 mod retention;
 pub(crate) mod roll;
+mod schedules;
 mod steps;
 mod timers;
 mod two;
@@ -61,6 +62,8 @@ pub(crate) enum Workload {
     StepsMemory,
     /// Parked durable functions that are due at one instant.
     Timers,
+    /// Schedules that are due at one instant, one that is due by itself, and all while nothing is due.
+    Schedules,
     /// A durable function with ten thousand recorded steps goes on.
     Replay,
     /// Chain3 beside millions of rows that are not its own.
@@ -85,7 +88,7 @@ pub(crate) enum Workload {
 
 impl Workload {
     /// Every workload, in the order in which they run.
-    pub(crate) const ALL: [Self; 20] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::Chain3,
         Self::Chain3Latency,
         Self::Chain3Two,
@@ -96,6 +99,7 @@ impl Workload {
         Self::Steps,
         Self::StepsMemory,
         Self::Timers,
+        Self::Schedules,
         Self::Replay,
         Self::Depth,
         Self::Retention,
@@ -121,6 +125,7 @@ impl Workload {
             Self::Steps => "steps",
             Self::StepsMemory => "steps-memory",
             Self::Timers => "timers",
+            Self::Schedules => "schedules",
             Self::Replay => "replay",
             Self::Depth => "depth",
             Self::Retention => "retention",
@@ -149,6 +154,9 @@ impl Workload {
                 "10,000 durable functions at work, each with ten steps done and one under way"
             }
             Self::Timers => "10,000 parked durable functions that are due at one instant",
+            Self::Schedules => {
+                "1,000 schedules that are due at one instant, one by itself, and all of them idle"
+            }
             Self::Replay => "a parked durable function with 10,000 recorded steps gets an event",
             Self::Depth => "chain3 beside 5,000,000 finished and 1,000,000 delayed runs",
             Self::Retention => "claims while 5,000,000 old runs are discarded, beside claims while none is",
@@ -180,7 +188,7 @@ impl Workload {
             }
             Self::Chain3 | Self::Chain3Two | Self::Chain3Held | Self::Depth | Self::Steps => 1_000,
             Self::Burndown | Self::BurndownHeld | Self::Idle | Self::IdleFlows | Self::Memory => 1_000,
-            Self::Timers => 1_000,
+            Self::Timers | Self::Schedules => 1_000,
             Self::Retention => 1,
             Self::Chain3Latency | Self::Fanout | Self::Replay | Self::Wake | Self::Graph | Self::Compile => 1,
             Self::Recover | Self::StepsMemory => 10_000,
@@ -216,6 +224,7 @@ impl Bench<'_> {
             Workload::Steps => chain3::measure(self, steps::STEPS).await,
             Workload::StepsMemory => grip::measure(self).await,
             Workload::Timers => timers::measure(self).await,
+            Workload::Schedules => schedules::measure(self).await,
             Workload::Replay => replay::measure(self).await,
             Workload::Depth => depth::measure(self).await,
             Workload::Retention => retention::measure(self).await,

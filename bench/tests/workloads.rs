@@ -93,6 +93,17 @@ fn functions_that_are_due_at_one_instant_go_on_once_each() {
 }
 
 #[test]
+fn schedules_that_are_due_together_fire_once_each() {
+    for store in STORES {
+        let line = measured(store, "--workload schedules --scale 0.02");
+        assert_eq!(line["schedules"], 20.0);
+        positive(&line, "fired_s");
+        positive(&line, "late_p99_ms");
+        assert!(line["statements_per_s"].is_number(), "{line}");
+    }
+}
+
+#[test]
 fn a_parked_function_is_resumed_from_its_records() {
     for store in STORES {
         let line = measured(store, "--workload replay --scale 0.02");

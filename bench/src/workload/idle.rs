@@ -111,6 +111,34 @@ pub(crate) async fn measure(bench: &Bench<'_>, workflow: Workflow<(), ()>) -> Re
     Ok(line)
 }
 
+/// How many statements a second the other process makes once it has parked so many runs that this prepares.
+pub(crate) async fn rate(
+    bench: &Bench<'_>,
+    parked: u64,
+    prepare: impl AsyncFnOnce(&Client) -> Result<()>,
+) -> Result<f64> {
+    let counter = counter(bench).await?;
+    let database = match &counter {
+        Counter::Process => bench.database().await?,
+        Counter::Server(observer) => {
+            Database::Postgres(database::Postgres::new(observer.database().server()).await?)
+        }
+    };
+    let mut idler = Other::start(&format!("{IDLER} {} {}", bench.concurrency(), database.url()))?;
+    idler.expect(READY).await?;
+    let client = Client::connect(&database.url()).await?;
+    prepare(&client).await?;
+    drop(client);
+    database.until_waiting(parked).await?;
+    tokio::time::sleep(SETTLED).await;
+    let span = bench.span() * SPANS;
+    let counted = counter.look(&mut idler).await?;
+    tokio::time::sleep(span).await;
+    let rate = counter.look(&mut idler).await?.since(counted, span);
+    idler.leave().await?;
+    rate.statements.or(rate.transactions).ok_or_else(|| "nothing was counted".into())
+}
+
 async fn counter(bench: &Bench<'_>) -> Result<Counter> {
     match bench.store {
         Store::Sqlite => Ok(Counter::Process),

@@ -8,8 +8,8 @@ use std::time::Duration;
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{
-    FnArg, GenericParam, Item, ItemFn, LitStr, Path, Token, Type, ext::IdentExt, parse::ParseStream,
-    spanned::Spanned,
+    FnArg, GenericParam, Item, ItemFn, LitStr, Path, ReturnType, Token, Type, ext::IdentExt,
+    parse::ParseStream, spanned::Spanned,
 };
 
 use crate::{
@@ -145,7 +145,7 @@ impl<'a> TriggerFn<'a> {
         options.check(function, complaints);
         let resources =
             function.sig.inputs.iter().filter_map(|argument| resource(argument, complaints)).collect();
-        let returns = task::return_type(function, "trigger", complaints);
+        let returns = returns(function, complaints);
         Self { function, options, resources, returns }
     }
 
@@ -193,15 +193,15 @@ impl<'a> TriggerFn<'a> {
         };
         let settings = self.settings(krate);
         let wants = self.resources.iter().map(|resource| quote! { .wants::<#resource>() });
-        quote! {
+        let made = quote! {
             #krate::trigger::Trigger::new(#name, #target, |#cx: #krate::trigger::TriggerCx| async move {
                 let _ = &#cx;
                 #(#fetches)*
                 #answer
             })
-            #settings
-            #(#wants)*
-        }
+        };
+        let made = moved(&made, self.returns.span());
+        quote! { #made #settings #(#wants)* }
     }
 
     fn settings(&self, krate: &TokenStream) -> TokenStream {
@@ -223,6 +223,18 @@ impl<'a> TriggerFn<'a> {
         set("queue", queue.as_ref().map(ToTokens::to_token_stream));
         settings
     }
+}
+
+fn returns(function: &ItemFn, complaints: &mut Complaints) -> Type {
+    if let ReturnType::Default = function.sig.output {
+        let ident = &function.sig.ident;
+        complaints.about(
+            ident,
+            format!("`{ident}` answers nothing\nhelp: write `-> Result<Fire<Input>>`, with the input of what it starts"),
+        );
+        return syn::parse_quote! { () };
+    }
+    task::return_type(function, "trigger", complaints)
 }
 
 fn check_signature(function: &ItemFn, complaints: &mut Complaints) {

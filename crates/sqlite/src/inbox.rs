@@ -18,7 +18,8 @@ const COUNT: &str = "SELECT count(*) FROM (SELECT 1 FROM inbox LIMIT ?1)";
 const ANY: &str = "SELECT EXISTS (SELECT 1 FROM inbox)";
 const DELIVER: &str = "\
     INSERT INTO delivered (run, topic, key) \
-    SELECT run, topic, key FROM inbox WHERE seq = ?1 AND run = ?2 AND key IS NOT NULL ON CONFLICT DO NOTHING";
+    SELECT run, topic, key FROM inbox WHERE seq = ?1 AND run = ?2 AND key IS NOT NULL AND topic NOT GLOB '>*' \
+    ON CONFLICT DO NOTHING";
 const REMOVE: &str = "DELETE FROM inbox WHERE seq = ?1 AND run = ?2";
 const CLEAR: &str = "DELETE FROM inbox WHERE run = ?1";
 
@@ -101,7 +102,7 @@ pub(crate) fn any(conn: &Connection) -> rusqlite::Result<bool> {
     conn.prepare_cached(ANY)?.query_row([], |row| row.get(0))
 }
 
-/// Deletes rows that a run took in, and remembers their keys.
+/// Deletes rows that a run took in, and remembers their keys: but for those of its children, each of which ends once.
 pub(crate) fn consume(conn: &Connection, run: RunId, seqs: &[i64]) -> rusqlite::Result<()> {
     if seqs.is_empty() {
         return Ok(());

@@ -320,7 +320,8 @@ pub struct NewMessage {
     pub body: Bytes,
     /// Sending the same key to the same run and topic again changes nothing, and is answered as done. A key
     /// is known while its row lies in the inbox and, once the row was taken in, as long as the run is
-    /// kept. A row that an end threw away takes its key along.
+    /// kept. A row that an end threw away takes its key along, and so does one of a child (`>`) that was taken in: each
+    /// of them ends once, and a run may have any number of them.
     pub key: Option<String>,
 }
 

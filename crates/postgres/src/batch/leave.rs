@@ -18,7 +18,7 @@ pub(super) const CONSUME: &str = "\
           AND NOT EXISTS (SELECT FROM {s}.ended AS e \
               WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
         RETURNING i.run, i.topic, i.key) \
-    INSERT INTO {s}.delivered (run, topic, key) SELECT run, topic, key FROM gone WHERE key IS NOT NULL \
+    INSERT INTO {s}.delivered (run, topic, key) SELECT run, topic, key FROM gone WHERE key IS NOT NULL AND NOT starts_with(topic, '>') \
     ON CONFLICT DO NOTHING";
 /// Gives held runs up. One without a state is ready at once, and so is one for which the time or a message has come:
 /// whoever sends to a run waits for the lock on it, so nothing comes in between.

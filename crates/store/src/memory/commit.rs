@@ -272,6 +272,7 @@ impl Kept {
 
     fn consume(&mut self, seqs: &[i64]) {
         self.image.inbox.retain(|row| !seqs.contains(&row.seq));
+        self.messages.retain(|(topic, _), seq| !(topic.starts_with('>') && seqs.contains(seq)));
     }
 
     pub(super) fn save(&mut self, step: &Arc<str>, value: &Bytes) {
