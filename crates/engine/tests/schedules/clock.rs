@@ -127,13 +127,12 @@ async fn each_catch_up_does_what_it_says(_lab: Lab) -> Result<()> {
 #[windlass::test]
 async fn zones_leap_days_and_the_ends_of_months_are_known(_lab: Lab) -> Result<()> {
     let days = |days: u64| hours(24 * days);
-    for (cron, zone, from, until, expected) in [
+    for (cron, zone, from, expected) in [
         // Clocks go from 02:00 to 03:00 on the 29th of March: 02:30 is made up for at 03:00.
         (
             "30 2 * * *",
             "Europe/Berlin",
             days(86),
-            days(89),
             vec!["2026-03-28T01:30:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"],
         ),
         // And from 03:00 to 02:00 on the 25th of October: 02:30 comes twice, and fires once.
@@ -141,28 +140,23 @@ async fn zones_leap_days_and_the_ends_of_months_are_known(_lab: Lab) -> Result<(
             "30 2 * * *",
             "Europe/Berlin",
             days(296),
-            days(299),
             vec!["2026-10-24T00:30:00Z", "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"],
         ),
-        (
-            "0 12 L * *",
-            "UTC",
-            days(30),
-            days(90),
-            vec!["2026-01-31T12:00:00Z", "2026-02-28T12:00:00Z", "2026-03-31T12:00:00Z"],
-        ),
-        ("0 0 31 * *", "UTC", days(1), days(100), vec!["2026-01-31T00:00:00Z", "2026-03-31T00:00:00Z"]),
-        ("0 0 29 2 *", "UTC", days(700), days(800), vec!["2028-02-29T00:00:00Z"]),
+        ("0 12 L * *", "UTC", days(57), vec!["2026-02-28T12:00:00Z"]),
+        ("0 0 31 * *", "UTC", days(29), vec!["2026-01-31T00:00:00Z"]),
+        ("0 0 31 * *", "UTC", days(57), vec![]),
+        ("0 0 29 2 *", "UTC", days(787), vec!["2028-02-29T00:00:00Z"]),
+        ("0 0 29 2 *", "UTC", days(57), vec![]),
     ] {
         let (lab, diary) = (Lab::new(), Diary::default());
-        // Two years of heartbeats take a while.
-        let engine = lab.engine().heartbeat(days(30)).stale_after(days(100)).poll(days(30));
-        let engine = with_job(engine, &diary).launch().await?;
         lab.advance(from).await;
+        let engine = with_job(lab.engine(), &diary).launch().await?;
         engine.schedule("job").cron(cron).timezone(zone).workflow(job::workflow(), takes(1)).await?;
-        lab.advance(until - from).await;
+        lab.advance(days(3)).await;
         let fired: Vec<String> = diary.entries().iter().map(|fired| fired.fired_at.to_string()).collect();
         assert_eq!(fired, expected, "{cron} in {zone}");
+        // Else it would go on while the others wait for their day.
+        lab.crash(&engine);
     }
     Ok(())
 }
