@@ -1,6 +1,10 @@
 //! Taking runs from the store.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use tokio::time::{Instant, sleep_until};
 use windlass_core::{ClaimId, NodeId};
@@ -151,6 +155,7 @@ impl Claimer {
         let node = &self.node;
         node.forget_due();
         let looked = node.hub.store.look(self.request(id, ClaimId::new(), room, true)).await?;
+        node.limited.store(looked.limited, Ordering::Release);
         node.hub.clock.follow(looked.now);
         node.learn_due(looked.next_due);
         self.poll = Instant::now() + node.options.poll;
@@ -187,8 +192,9 @@ impl Claimer {
         self.unanswered = Some(claim);
         node.forget_due();
         let request = self.request(id, claim, room, free_own);
-        let Claimed { now, runs, next_due, more } = node.hub.store.claim(request).await?;
+        let Claimed { now, runs, next_due, more, limited } = node.hub.store.claim(request).await?;
         self.unanswered = None;
+        node.limited.store(limited, Ordering::Release);
         node.hub.clock.follow(now);
         node.learn_due(next_due);
         node.occupy(runs.len());

@@ -7,7 +7,7 @@ use windlass_core::{Order, RunId, RunState};
 use windlass_store::{Act, Idle, NewEnd, NodeRow, Refusal, Store};
 
 use crate::{
-    Cancelled, Codec, Compressed, Error, Run, Runs, Start, Workflow,
+    Cancelled, Codec, Compressed, Error, QueueSetup, Queues, Run, Runs, Start, Workflow,
     backroom::Backroom,
     boxed::boxed,
     codec::Guarded,
@@ -150,6 +150,16 @@ impl Client {
     #[cfg(feature = "schedule")]
     pub fn triggers(&self) -> crate::trigger::Triggers {
         crate::trigger::Triggers::new(self.clone())
+    }
+
+    /// Declares a queue, with limits over all processes together. See [`QueueSetup`].
+    pub fn queue(&self, name: impl Into<Arc<str>>) -> QueueSetup {
+        QueueSetup::new(self.clone(), name.into())
+    }
+
+    /// The queues that were declared: what is in them, and pausing them.
+    pub fn queues(&self) -> Queues {
+        Queues::new(self.clone())
     }
 
     /// Every process that runs an engine on this database.

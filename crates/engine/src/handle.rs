@@ -227,6 +227,7 @@ impl<O> Run<O> {
         let new = NewRun {
             workflow: row.workflow,
             queue: row.queue,
+            queue_key: row.queue_key,
             priority: row.priority,
             delay: None,
             timeout: row.timeout,

@@ -91,6 +91,7 @@ mod outpost;
 mod outputs;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+mod queues;
 mod report;
 mod reserved;
 mod routes;
@@ -133,6 +134,7 @@ pub use guard::{CircuitBreaker, RateLimit};
 pub use handle::{Cancelled, Run};
 #[cfg(feature = "jiff")]
 pub use jiff;
+pub use queues::{QueueChanged, QueueLimits, QueueSetup, QueueStatus, Queues, Rate};
 pub use runs::{Bulk, Runs};
 pub use settings::{var, var_or};
 pub use start::{BulkStart, Start};

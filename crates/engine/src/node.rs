@@ -103,6 +103,8 @@ pub(crate) struct Node {
     taken_up: AtomicU64,
     /// Whether the claimer waits for room.
     crowded: AtomicBool,
+    /// Whether it serves queues that were declared: then what is given up may let another run begin.
+    pub(crate) limited: AtomicBool,
     /// When the next waiting run is due, as far as this node knows.
     next_due: AtomicI64,
     /// When this node began.
@@ -169,6 +171,7 @@ impl Node {
             missed: AtomicBool::new(false),
             taken_up: AtomicU64::new(0),
             crowded: AtomicBool::new(false),
+            limited: AtomicBool::new(false),
             next_due: AtomicI64::new(i64::MIN),
             boot: Instant::now(),
             lease_end: AtomicI64::new(0),
@@ -321,6 +324,9 @@ impl Node {
         drop(runs);
         drop(cell);
         self.unreserve(1);
+        if self.limited.load(Ordering::Acquire) {
+            self.look.notify_one();
+        }
         self.released.notify_waiters();
     }
 

@@ -137,6 +137,12 @@ impl<C> StartIn<'_, C> {
         self
     }
 
+    /// What the run is counted by within its queue, as with [`Start::queue_key`](crate::Start::queue_key).
+    pub fn queue_key(mut self, key: impl Into<std::sync::Arc<str>>) -> Self {
+        self.settings.queue_key = Some(key.into());
+        self
+    }
+
     /// From 0 (most urgent) to 9. Default: 5.
     pub fn priority(mut self, priority: u8) -> Self {
         self.settings.priority = Some(priority);
@@ -185,6 +191,7 @@ impl<C: GenericClient + Sync> StartIn<'_, C> {
             key_for: settings.key_life,
             or_existing: settings.or_existing,
             queue: settings.queue.as_deref(),
+            queue_key: settings.queue_key.as_deref(),
             priority: settings.priority,
             delay: settings.delay,
             timeout: settings.timeout,

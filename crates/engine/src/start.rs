@@ -49,6 +49,7 @@ pub(crate) struct Settings {
     pub(crate) key_life: Option<Duration>,
     pub(crate) or_existing: bool,
     pub(crate) queue: Option<Arc<str>>,
+    pub(crate) queue_key: Option<Arc<str>>,
     pub(crate) priority: Option<u8>,
     pub(crate) delay: Option<Duration>,
     pub(crate) timeout: Option<Duration>,
@@ -127,6 +128,13 @@ impl<O> Start<O> {
     /// The queue that the run waits in, and whose slots its tasks take. Default: `default`.
     pub fn queue(self, queue: impl Into<Arc<str>>) -> Self {
         self.set(|settings| settings.queue = Some(queue.into()))
+    }
+
+    /// What the run is counted by within its queue: whose it is, mostly. The keys of a queue take turns, and the queue may
+    /// [limit](crate::QueueSetup::per_key) how many runs of one are under way. It is not unique, unlike
+    /// [`key`](Self::key). Default: none.
+    pub fn queue_key(self, key: impl Into<Arc<str>>) -> Self {
+        self.set(|settings| settings.queue_key = Some(key.into()))
     }
 
     /// From 0 (most urgent) to 9. Default: 5.
@@ -374,6 +382,7 @@ pub(crate) fn new_run(
     Ok(NewRun {
         workflow: Arc::clone(workflow),
         queue: settings.queue.clone().unwrap_or_else(default_queue),
+        queue_key: settings.queue_key.clone(),
         priority,
         delay: settings.delay,
         timeout: settings.timeout.or(timeout),

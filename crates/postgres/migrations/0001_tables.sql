@@ -66,18 +66,58 @@ CREATE TABLE {s}.run (
     forked_from uuid,
     trace       text,
     -- True when it began with records.
-    has_records boolean
+    has_records boolean,
+    -- What it is counted by within its queue.
+    queue_key   text     COLLATE "C"
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
 CREATE INDEX run_key ON {s}.run (key, id) WHERE key IS NOT NULL;
 
+-- Empty, or `=` and the key of a run within its queue.
+CREATE FUNCTION {s}.lane(queue_key text) RETURNS text LANGUAGE sql IMMUTABLE AS
+    $$ SELECT coalesce('=' || queue_key, '') $$;
+
 CREATE TABLE {s}.ready (
     queue    text     COLLATE "C" NOT NULL,
+    lane     text     COLLATE "C" NOT NULL,
     workflow text     COLLATE "C" NOT NULL,
     priority smallint NOT NULL,
     run      uuid     NOT NULL,
-    PRIMARY KEY (queue, workflow, priority, run)
+    PRIMARY KEY (queue, lane, workflow, priority, run)
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+
+-- Queues that were declared. Whoever takes from one locks its row, and passes over one that is locked. `cursor` is the lane
+-- that had the last turn.
+CREATE TABLE {s}.queue (
+    name        text    COLLATE "C" PRIMARY KEY,
+    concurrency bigint,
+    per_node    bigint,
+    per_key     bigint,
+    rate_count  bigint,
+    rate_per    bigint,
+    hold        boolean NOT NULL DEFAULT false,
+    paused      boolean NOT NULL DEFAULT false,
+    cursor      text    COLLATE "C"
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- What of a declared queue is under way. A slot goes with the end of its run, or when that is given up. With a queue that
+-- holds, it stays until the end, and `node` is NULL while nobody holds the run.
+CREATE TABLE {s}.slot (
+    queue text    COLLATE "C" NOT NULL,
+    no    integer NOT NULL,
+    lane  text    COLLATE "C" NOT NULL,
+    run   uuid    NOT NULL UNIQUE,
+    node  uuid,
+    PRIMARY KEY (queue, no)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- How many runs of a queue with a rate were taken when, as far back as the rate looks.
+CREATE TABLE {s}.begun (
+    queue text   COLLATE "C" NOT NULL,
+    at    bigint NOT NULL,
+    count bigint NOT NULL,
+    PRIMARY KEY (queue, at)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 CREATE TABLE {s}.waiting (
     run        uuid     PRIMARY KEY,

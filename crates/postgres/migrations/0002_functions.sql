@@ -83,7 +83,7 @@ BEGIN
     END IF;
     DELETE FROM {s}.posted AS p WHERE p.no = new.no;
     -- Whoever moves the run is waited for, and waits.
-    SELECT r.workflow, r.queue, r.priority, r.generation INTO known FROM {s}.run AS r WHERE r.id = new.run FOR UPDATE;
+    SELECT r.workflow, r.queue, r.priority, r.generation, r.queue_key INTO known FROM {s}.run AS r WHERE r.id = new.run FOR UPDATE;
     IF NOT FOUND
         OR EXISTS (SELECT FROM {s}.ended AS e
             WHERE e.workflow = known.workflow AND e.run = new.run AND e.generation = known.generation)
@@ -97,8 +97,8 @@ BEGIN
     DELETE FROM {s}.waiting AS w
     WHERE w.run = new.run AND (w.topics @> ARRAY[new.topic] OR w.state = 0 AND new.topic = '!cancel');
     IF FOUND THEN
-        INSERT INTO {s}.ready (queue, workflow, priority, run)
-        VALUES (known.queue, known.workflow, known.priority, new.run);
+        INSERT INTO {s}.ready (queue, lane, workflow, priority, run)
+        VALUES (known.queue, {s}.lane(known.queue_key), known.workflow, known.priority, new.run);
     END IF;
     PERFORM {s}.stir();
     RETURN NULL;
@@ -133,7 +133,8 @@ CREATE FUNCTION {s}.start(
     context     jsonb    DEFAULT NULL,
     key_for     interval DEFAULT NULL,
     or_existing boolean  DEFAULT false,
-    trace       text     DEFAULT NULL
+    trace       text     DEFAULT NULL,
+    queue_key   text     DEFAULT NULL
 ) RETURNS uuid LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -179,15 +180,20 @@ BEGIN
         END IF;
     END IF;
     INSERT INTO {s}.run (id, workflow, queue, priority, generation, opened_at, recoveries, created_at, timeout, input,
-                         context, key, tags, trace)
+                         context, key, tags, trace, queue_key)
     VALUES (new_run, start.workflow, line, rank, 1, {s}.later(now, wait), 0, now, most, payload,
-            nullif(seed, '{}'), start.key, CASE WHEN cardinality(words) > 0 THEN array_to_json(words)::text END, start.trace);
+            nullif(seed, '{}'), start.key, CASE WHEN cardinality(words) > 0 THEN array_to_json(words)::text END, start.trace,
+            start.queue_key);
+    IF start.queue_key IS NOT NULL THEN
+        INSERT INTO {s}.queue (name) VALUES (line) ON CONFLICT DO NOTHING;
+    END IF;
     INSERT INTO {s}.tag (tag, run) SELECT DISTINCT word, new_run FROM unnest(words) AS u (word);
     IF wait > 0 THEN
         INSERT INTO {s}.waiting (run, workflow, state, until, topics)
         VALUES (new_run, start.workflow, 0, {s}.later(now, wait), '{}');
     ELSE
-        INSERT INTO {s}.ready (queue, workflow, priority, run) VALUES (line, start.workflow, rank, new_run);
+        INSERT INTO {s}.ready (queue, lane, workflow, priority, run)
+        VALUES (line, {s}.lane(start.queue_key), start.workflow, rank, new_run);
     END IF;
     PERFORM {s}.stir();
     RETURN new_run;
@@ -206,9 +212,11 @@ CREATE FUNCTION {s}.start(
     context     jsonb    DEFAULT NULL,
     key_for     interval DEFAULT NULL,
     or_existing boolean  DEFAULT false,
-    trace       text     DEFAULT NULL
+    trace       text     DEFAULT NULL,
+    queue_key   text     DEFAULT NULL
 ) RETURNS uuid LANGUAGE sql VOLATILE
-RETURN {s}.start(workflow, input::text, key, queue, priority, delay, timeout, tags, context, key_for, or_existing, trace);
+RETURN {s}.start(workflow, input::text, key, queue, priority, delay, timeout, tags, context, key_for, or_existing, trace,
+                 queue_key);
 
 CREATE FUNCTION {s}.start(
     workflow    text,
@@ -222,9 +230,11 @@ CREATE FUNCTION {s}.start(
     context     jsonb    DEFAULT NULL,
     key_for     interval DEFAULT NULL,
     or_existing boolean  DEFAULT false,
-    trace       text     DEFAULT NULL
+    trace       text     DEFAULT NULL,
+    queue_key   text     DEFAULT NULL
 ) RETURNS uuid LANGUAGE sql VOLATILE
-RETURN {s}.start(workflow, input::text, key, queue, priority, delay, timeout, tags, context, key_for, or_existing, trace);
+RETURN {s}.start(workflow, input::text, key, queue, priority, delay, timeout, tags, context, key_for, or_existing, trace,
+                 queue_key);
 
 -- Sends a run an event. Answers whether it can get there, or did under the same key before: false when the run has ended,
 -- or is not known.
@@ -272,6 +282,7 @@ BEGIN
 END $$;
 
 REVOKE ALL ON FUNCTION
-    {s}.start(text, text, text, text, integer, interval, interval, text[], jsonb, interval, boolean, text),
+    {s}.start(text, text, text, text, integer, interval, interval, text[], jsonb, interval, boolean, text,
+              text),
     {s}.send(uuid, text, text, text), {s}.cancel(uuid, text), {s}.run_by_key(text, text), {s}.version()
 FROM PUBLIC;

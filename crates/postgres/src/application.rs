@@ -16,7 +16,7 @@ use crate::{column, error::Fault, session::qualified};
 const START: &str = "\
     SELECT {s}.start(workflow => $1, input => $2, key => $3, queue => $4, priority => $5, delay => $6::interval, \
         timeout => $7::interval, tags => $8, context => $9::jsonb, key_for => $10::interval, or_existing => $11, \
-        trace => $12)";
+        trace => $12, queue_key => $13)";
 const SEND: &str = "SELECT {s}.send(run => $1, topic => $2, payload => $3, key => $4)";
 const CANCEL: &str = "SELECT {s}.cancel(run => $1, reason => $2)";
 
@@ -47,6 +47,8 @@ pub struct StartCall<'a> {
     pub or_existing: bool,
     /// The queue it waits in.
     pub queue: Option<&'a str>,
+    /// What it is counted by within its queue.
+    pub queue_key: Option<&'a str>,
     /// 0 is the most urgent, 9 the least.
     pub priority: Option<u8>,
     /// How long after the call it may first run.
@@ -119,6 +121,7 @@ impl<'c, C: GenericClient + Sync + ?Sized> Application<'c, C> {
                     (&key_for, Type::TEXT),
                     (&new.or_existing, Type::BOOL),
                     (&new.trace, Type::TEXT),
+                    (&new.queue_key, Type::TEXT),
                 ],
             )
             .await?;

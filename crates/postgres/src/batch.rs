@@ -14,7 +14,7 @@ pub(crate) use leave::LOCK;
 use leave::{CONSUME, Consumed, GIVE_UP, Leaves};
 use send::{Messages, SEND};
 use statements::{
-    CLEAR_INBOX, CLEAR_SAVED, ENDS, FACTS, FORGET, GIVEN, KEYS, STARTS, STEPS, TAGS, TAKE_KEYS,
+    CLEAR_INBOX, CLEAR_SAVED, DECLARE, ENDS, FACTS, FORGET, GIVEN, KEYS, STARTS, STEPS, TAGS, TAKE_KEYS,
 };
 use tell::{Children, TELL};
 use tokio_postgres::{Row, types::ToSql};
@@ -175,6 +175,9 @@ struct Starts<'a> {
     /// No longer than they have to be: most runs have no parent.
     parent: Vec<Option<Uuid>>,
     parent_topic: Vec<Option<&'a str>>,
+    queue_key: Vec<Option<&'a str>>,
+    /// The queues of those that have a key within it, their ids, workflows and keys.
+    declared: Declared<'a>,
     claim: Vec<Option<i64>>,
     definition: Vec<Option<i64>>,
     /// The lines that they are in, and in which of them each is, counted from 1.
@@ -184,6 +187,22 @@ struct Starts<'a> {
     line_workflow: Vec<&'a str>,
     tag: Vec<&'a str>,
     tagged: Vec<Uuid>,
+}
+
+/// Runs with a key within their queue.
+#[derive(Default)]
+struct Declared<'a> {
+    queue: Vec<&'a str>,
+    run: Vec<Uuid>,
+    workflow: Vec<&'a str>,
+    key: Vec<Option<&'a str>>,
+}
+
+impl Declared<'_> {
+    /// For [`DECLARE`].
+    fn columns(&self) -> [&(dyn ToSql + Sync); 4] {
+        [&self.queue, &self.run, &self.workflow, &self.key]
+    }
 }
 
 #[derive(Default)]
@@ -328,6 +347,14 @@ impl<'a> Batch<'a> {
             starts.parent.push(Some(column::run(parent.run)));
             starts.parent_topic.push(Some(&parent.topic));
         }
+        if let Some(key) = &new.queue_key {
+            starts.queue_key.resize(starts.id.len(), None);
+            starts.queue_key.push(Some(key));
+            starts.declared.queue.push(&new.queue);
+            starts.declared.run.push(id);
+            starts.declared.workflow.push(&new.workflow);
+            starts.declared.key.push(new.key.as_ref().map(|key| key.key.as_str()));
+        }
         starts.id.push(id);
         starts.workflow.push(&new.workflow);
         starts.queue.push(&new.queue);
@@ -432,6 +459,8 @@ impl<'a> Batch<'a> {
         let taken = Letter::of(session, TAKE_KEYS, keys.run.is_empty(), &taken).await?;
         let kept = keys.kept();
         let kept = Letter::of(session, KEYS, keys.run.is_empty(), &kept).await?;
+        let declared = starts.declared.columns();
+        let declared = Letter::of(session, DECLARE, starts.declared.run.is_empty(), &declared).await?;
         let new = starts.columns(&node);
         let begun = Letter::of(session, STARTS, starts.id.is_empty(), &new).await?;
         let tags = starts.tagged();
@@ -457,6 +486,7 @@ impl<'a> Batch<'a> {
             saved,
             taken,
             kept,
+            declared,
             begun,
             tags,
             given,
@@ -484,6 +514,7 @@ impl<'a> Batch<'a> {
             saved.rows(),
             taken.rows(),
             kept.rows(),
+            declared.rows(),
             begun.rows(),
             tags.rows(),
             given.rows(),
@@ -504,6 +535,7 @@ impl<'a> Batch<'a> {
             written?;
         }
         let keys = keys.facts(&kept?)?;
+        declared?;
         let begun = begun?.iter().map(beginning).collect::<Result<_, _>>()?;
         for written in [tags, given, forgotten] {
             written?;
@@ -528,7 +560,7 @@ impl Keys<'_> {
 }
 
 impl Starts<'_> {
-    fn columns<'p>(&'p self, node: &'p Option<Uuid>) -> [&'p (dyn ToSql + Sync); 17] {
+    fn columns<'p>(&'p self, node: &'p Option<Uuid>) -> [&'p (dyn ToSql + Sync); 18] {
         [
             &self.id,
             &self.workflow,
@@ -547,6 +579,7 @@ impl Starts<'_> {
             node,
             &self.parent,
             &self.parent_topic,
+            &self.queue_key,
         ]
     }
 

@@ -1,5 +1,6 @@
 //! Handing out runs.
 
+mod limited;
 mod statements;
 
 use std::sync::Arc;
@@ -9,13 +10,14 @@ use statements::{ALONE, DUE, FREE_OWN, LOOK, MINE, MORE, NEXT_DUE, TAKE, UNBLOCK
 use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 use windlass_core::{NodeId, Time};
-use windlass_store::{Claim, Claimed, DefinitionId, Looked, RunImage};
+use windlass_store::{Claim, Claimed, DefinitionId, Looked};
 
 use crate::{
     column,
     error::Fault,
     frontier::{Bounds, Frontier},
     image,
+    queue::Declared,
     session::Session,
     tenure::Tenure,
 };
@@ -33,27 +35,44 @@ pub(crate) struct Taken {
 type Hold = (i64, Tenure);
 
 /// Looks for what a claim would find.
-pub(crate) async fn look(session: &Session, request: &Claim) -> Result<Looked, Fault> {
+pub(crate) async fn look(session: &Session, known: &Declared, request: &Claim) -> Result<Looked, Fault> {
     let all = request.versions();
     let (queues, (workflows, versions)) = (open_queues(request), columns(&all));
-    let row = session.one(LOOK, &[&queues, &workflows, &versions]).await?;
+    let row = session.one(LOOK, &[&queues, &workflows, &versions, &all_queues(request)]).await?;
     let now = column::time(&row, 0)?;
     let next_due = row.try_get::<_, Option<i64>>(1)?.map(Time);
     let is_due = next_due.is_some_and(|due| due <= now);
-    Ok(Looked { now, next_due, work: is_due || row.try_get(2)?, own_blocked: row.try_get(3)? })
+    let (work, own_blocked) = (is_due || row.try_get(2)?, row.try_get(3)?);
+    let limited = known.learn(row.try_get(4)?);
+    let mut looked = Looked { now, next_due, work, own_blocked, limited };
+    if limited {
+        let found = session.look(async || limited::look(session, request, now).await).await?;
+        looked.work |= found.any;
+        looked.next_due = next_due.into_iter().chain(found.next).min();
+    }
+    Ok(looked)
 }
 
 /// Makes due runs ready, and takes what a node has room for.
 ///
-/// Two round trips: one that takes, and one that reads what came with that and looks for more, when it is taken for good.
+/// Queues that were declared are left out, unless it is known that there are any, which each claim finds out. With them it is
+/// several round trips. Otherwise it is two: one that takes, and one that reads what came with that and looks for more, when it is taken for good.
 /// Whatever comes to a run before it is read is in the answer, and whatever comes after it finds the node that holds it.
 pub(crate) async fn claim(
     session: &Session,
     frontier: &Mutex<Frontier>,
+    known: &Declared,
     request: &Claim,
 ) -> Result<Taken, Fault> {
+    if known.has(request) {
+        return limited::claim(session, request).await;
+    }
     let from = frontier.lock().begin();
-    let Opened { now, is_full, next_due, mut taken } = take(session, &from, request).await?;
+    let Opened { now, is_full, next_due, declared, mut taken } = take(session, &from, request).await?;
+    let limited = known.learn(declared);
+    if limited && taken.is_empty() {
+        return limited::claim(session, request).await;
+    }
     // The most urgent first, then the oldest.
     taken.sort_by_cached_key(|row| (row.get::<_, i16>(3), row.get::<_, Uuid>(0)));
     let ahead = frontier.lock().end(&taken)?;
@@ -61,7 +80,11 @@ pub(crate) async fn claim(
     let read = async {
         // Also without room: what was taken before is held.
         if taken.is_empty() {
-            return session.transact(Some(request.node), async |_| repeat(session, request).await).await;
+            let again = async |_| {
+                let (runs, holds) = repeat(session, request).await?;
+                Ok((image::load(session, &runs).await?, holds))
+            };
+            return session.transact(Some(request.node), again).await;
         }
         let holds = image::holds(request, &taken)?;
         Ok((image::claimed(session, request, &taken).await?, holds))
@@ -74,7 +97,7 @@ pub(crate) async fn claim(
         frontier.lock().forget();
         more = true;
     }
-    Ok(Taken { claimed: Claimed { now, runs, next_due, more: more || is_full }, holds })
+    Ok(Taken { claimed: Claimed { now, runs, next_due, more: more || is_full || limited, limited }, holds })
 }
 
 /// What the first round trip brought.
@@ -83,6 +106,8 @@ struct Opened {
     /// Whether more may be due than was made ready.
     is_full: bool,
     next_due: Option<Time>,
+    /// The queues that were declared.
+    declared: Vec<String>,
     taken: Vec<Row>,
 }
 
@@ -102,6 +127,8 @@ async fn take(session: &Session, from: &Bounds, request: &Claim) -> Result<Opene
     let take: [&(dyn ToSql + Sync); 12] = [
         &node, &claim, &queues, &rooms, &workflows, &versions, &room, &bytes, queue, workflow, priority, run,
     ];
+    let names = all_queues(request);
+    let asked: [&(dyn ToSql + Sync); 1] = [&names];
     let opening = session.opening(Some(request.node)).await?;
     for sql in [ALONE, DUE, FREE_OWN, TAKE, NEXT_DUE] {
         session.statement(sql).await?;
@@ -113,7 +140,7 @@ async fn take(session: &Session, from: &Bounds, request: &Claim) -> Result<Opene
         session.execute(DUE, &limit),
         async { if request.free_own { session.execute(FREE_OWN, &own).await } else { Ok(0) } },
         session.query(TAKE, &take),
-        session.query(NEXT_DUE, &[]),
+        session.one(NEXT_DUE, &asked),
         session.commit(),
     );
     let now = now?;
@@ -121,20 +148,21 @@ async fn take(session: &Session, from: &Bounds, request: &Claim) -> Result<Opene
     let is_full = due? >= DUE_AT_ONCE.cast_unsigned();
     own?;
     let taken = taken?;
-    let next_due = next_due?.first().map(|row| column::time(row, 0)).transpose()?;
+    let next = next_due?;
+    let (next_due, declared) = (next.try_get::<_, Option<i64>>(0)?.map(Time), next.try_get(1)?);
     committed?;
-    Ok(Opened { now, is_full, next_due, taken })
+    Ok(Opened { now, is_full, next_due, declared, taken })
 }
 
 /// What was taken under the same claim before, and is still held.
-async fn repeat(session: &Session, request: &Claim) -> Result<(Vec<RunImage>, Vec<Hold>), Fault> {
+async fn repeat(session: &Session, request: &Claim) -> Result<(Vec<Uuid>, Vec<Hold>), Fault> {
     let (node, claim) = (column::node(request.node), column::claim(request.claim));
     let (mut runs, mut holds): (Vec<Uuid>, Vec<Hold>) = Default::default();
     for row in session.query(MINE, &[&node, &claim]).await? {
         runs.push(row.try_get(0)?);
         holds.push((row.try_get(1)?, Tenure { no: row.try_get(2)?, definition: row.try_get(3)? }));
     }
-    Ok((image::load(session, &runs).await?, holds))
+    Ok((runs, holds))
 }
 
 async fn is_more(session: &Session, ahead: &Bounds, request: &Claim) -> Result<bool, Fault> {
@@ -159,6 +187,10 @@ pub(crate) async fn unblock(
         .transact(Some(node), async |_| session.execute(UNBLOCK, &[&workflows, &versions]).await)
         .await?;
     Ok(usize::try_from(freed).unwrap_or(usize::MAX))
+}
+
+fn all_queues(request: &Claim) -> Vec<&str> {
+    request.queues.iter().map(|(queue, _)| &**queue).collect()
 }
 
 /// The queues that there is room in.

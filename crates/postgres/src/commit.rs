@@ -80,7 +80,7 @@ impl Plan {
         let is_single = |unit: &Unit| is_single(&unit.run) == Some(true) || bound.contains(&unit.run);
         let any_single = units.iter().any(is_single);
         // Then the order of all counts, and whether one with a key begins at all.
-        let has_key = |unit: &Unit| matches!(&unit.act, Act::Start(new) if new.key.is_some());
+        let has_key = |unit: &Unit| matches!(&unit.act, Act::Start(new) if new.key.is_some() || new.queue_key.is_some());
         let in_order = (any_single || units.iter().any(has_key)) && any_wants;
         let is_start = |unit: &Unit| matches!(unit.act, Act::Start(_));
         let is_single: Vec<_> =

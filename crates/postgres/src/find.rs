@@ -46,7 +46,7 @@ const HOLDERS: &str = "\
 const STATE: &str = "\
     CASE WHEN e.run IS NOT NULL THEN e.state WHEN w.run IS NOT NULL THEN w.state \
          WHEN NOT EXISTS (SELECT FROM {s}.ready AS a \
-             WHERE a.queue = r.queue AND a.workflow = r.workflow AND a.priority = r.priority AND a.run = r.id OFFSET 0) THEN 1 \
+             WHERE a.queue = r.queue AND a.lane = {s}.lane(r.queue_key) AND a.workflow = r.workflow AND a.priority = r.priority AND a.run = r.id OFFSET 0) THEN 1 \
          WHEN r.definition IS NOT NULL THEN 2 ELSE 0 END";
 /// Every run that has not ended, and some that have.
 const OPEN: &str = "\

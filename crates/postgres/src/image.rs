@@ -14,7 +14,7 @@ use crate::{column, error::Fault, session::Session, spread, tenure::Tenure};
 
 const RUNS: &str = "\
     SELECT r.id, r.workflow, r.queue, r.priority, r.created_at, r.timeout, r.input, r.context, r.key, r.tags, \
-           r.forked_from, r.trace, r.parent, r.parent_topic, \
+           r.forked_from, r.trace, r.parent, r.parent_topic, r.queue_key, \
            r.generation, coalesce(r.definition, e.definition, h.definition), r.opened_at, r.recoveries, h.node, h.claim, \
            e.state, e.at, e.output, e.failure, \
            w.state, w.until, w.topics, w.reason, w.blocked_by, \
@@ -57,15 +57,15 @@ const ENDS: &str = "\
                         OFFSET 0) AS e";
 
 /// Where the columns of a run's standing begin: generation, definition, opening, recoveries, holder, end and wait.
-const STANDING: usize = 14;
+const STANDING: usize = 15;
 const DEFINITION: usize = STANDING + 1;
 /// In the answer to a claim: whether a run is new.
-const IS_NEW: usize = 18;
+const IS_NEW: usize = 19;
 /// Then the row of `holding` that it came with, and its tenure.
-const CAME_WITH: usize = 19;
-const TENURE: usize = 20;
+const CAME_WITH: usize = 20;
+const TENURE: usize = 21;
 /// Where the columns of the step begin that is kept with an end.
-const FOLDED: usize = 29;
+const FOLDED: usize = 30;
 
 /// These runs, in this order, with their records.
 pub(crate) async fn load(session: &Session, runs: &[Uuid]) -> Result<Vec<RunImage>, Fault> {
@@ -236,6 +236,7 @@ fn run_row(row: &Row) -> Result<RunRow, Fault> {
         forked_from: row.try_get::<_, Option<Uuid>>(10)?.map(|id| RunId::from_bytes(id.into_bytes())),
         trace: row.try_get(11)?,
         parent: parent(row, 12)?,
+        queue_key: row.try_get::<_, Option<&str>>(14)?.map(Arc::from),
     })
 }
 

@@ -41,6 +41,7 @@ mod options;
 mod parents;
 mod pool;
 mod postgres;
+mod queue;
 mod secret;
 mod session;
 mod settle;

@@ -58,8 +58,15 @@ const RELEASE: &str = "\
     freed AS (\
         UPDATE {s}.run AS r SET tenure = r.tenure + 1, recoveries = r.recoveries + $3, \
             definition = coalesce(r.definition, mine.definition) \
-        FROM mine WHERE r.id = mine.id RETURNING r.queue, r.workflow, r.priority, r.id) \
-    INSERT INTO {s}.ready (queue, workflow, priority, run) SELECT queue, workflow, priority, id FROM freed";
+        FROM mine WHERE r.id = mine.id RETURNING r.queue, r.queue_key, r.workflow, r.priority, r.id), \
+    vacated AS (\
+        DELETE FROM {s}.slot AS s WHERE s.run = ANY (ARRAY (SELECT id FROM freed)) \
+          AND NOT EXISTS (SELECT FROM {s}.queue AS q WHERE q.name = s.queue AND q.hold)), \
+    kept AS (\
+        UPDATE {s}.slot AS s SET node = NULL WHERE s.run = ANY (ARRAY (SELECT id FROM freed)) \
+          AND EXISTS (SELECT FROM {s}.queue AS q WHERE q.name = s.queue AND q.hold)) \
+    INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
+    SELECT queue, {s}.lane(queue_key), workflow, priority, id FROM freed";
 const HELD: &str = "SELECT EXISTS (SELECT FROM {s}.held WHERE node = $1)";
 const DEAD: &str = "SELECT id FROM {s}.node WHERE dead ORDER BY id FOR UPDATE SKIP LOCKED";
 /// Whoever holds a lock that stands for a node: it is frozen in a transaction, or its connection is gone and the server

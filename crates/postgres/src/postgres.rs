@@ -13,8 +13,9 @@ use uuid::Uuid;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
     Aged, AgedRun, Along, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End,
-    Fate, Heartbeat, Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage,
-    SpreadClaim, SpreadClaimed, SpreadRow, Store, StoreError, Swapped, Swept, Unit, Written,
+    Fate, Heartbeat, Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, QueueChange,
+    QueueChanged, QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store, StoreError,
+    Swapped, Swept, Unit, Written,
 };
 
 use crate::{
@@ -28,6 +29,7 @@ use crate::{
     location::Location,
     migration, node,
     pool::{Lent, Pool},
+    queue,
     session::channel,
     settle, spread,
 };
@@ -54,6 +56,7 @@ pub(crate) struct Shared {
     tasks: Arc<Pool>,
     held: Mutex<Held>,
     frontier: Mutex<Frontier>,
+    declared: queue::Declared,
     hints: broadcast::Sender<Hint>,
     stirred: Arc<Notify>,
 }
@@ -112,6 +115,7 @@ impl Postgres {
             tasks: Pool::for_tasks(&location),
             held: Mutex::default(),
             frontier: Mutex::default(),
+            declared: queue::Declared::default(),
             hints: hints.clone(),
             stirred: Arc::clone(&stirred),
         });
@@ -333,6 +337,7 @@ impl Store for Postgres {
     ) -> Answer<'_, Vec<Result<Written, Refusal>>> {
         self.ask(async move |shared, session| {
             let (answers, stirred) = commit::commit(&session, &shared.held, node, &batch).await?;
+            shared.declared.learn_from(&batch);
             // Whoever asked may want back what is shared with it.
             drop(batch);
             if stirred {
@@ -349,7 +354,7 @@ impl Store for Postgres {
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
         self.ask(async move |shared, session| {
             let _under_way = UnderWay::begin(&shared.held);
-            let taken = claim::claim(&session, &shared.frontier, &request).await?;
+            let taken = claim::claim(&session, &shared.frontier, &shared.declared, &request).await?;
             let mut held = shared.held.lock();
             for (image, (row, tenure)) in taken.claimed.runs.iter().zip(taken.holds) {
                 let facts = Facts {
@@ -366,7 +371,22 @@ impl Store for Postgres {
     }
 
     fn look(&self, request: Claim) -> Answer<'_, Looked> {
-        self.ask(async move |_, session| claim::look(&session, &request).await)
+        self.ask(async move |shared, session| claim::look(&session, &shared.declared, &request).await)
+    }
+
+    fn change_queue(&self, queue: Arc<str>, change: QueueChange) -> Answer<'_, QueueChanged> {
+        self.ask(async move |shared, session| {
+            let changed = queue::change(&session, &queue, change).await?;
+            shared.declared.learn(vec![queue.to_string()]);
+            if changed != QueueChanged::Unchanged {
+                shared.stirred.notify_one();
+            }
+            Ok(changed)
+        })
+    }
+
+    fn queues(&self, only: Option<Arc<str>>) -> Answer<'_, Vec<QueueRow>> {
+        self.ask(async move |_, session| queue::all(&session, only.as_deref()).await)
     }
 
     fn claim_tasks(&self, request: SpreadClaim) -> Answer<'_, SpreadClaimed> {

@@ -28,22 +28,23 @@ const SAVE: &str = "\
     INSERT INTO {s}.saved (run, step, value) VALUES ($1, $2, $3) \
     ON CONFLICT (run, step) DO UPDATE SET value = excluded.value";
 const MAKE_READY: &str = "\
-    INSERT INTO {s}.ready (queue, workflow, priority, run) \
-    SELECT queue, workflow, priority, id FROM {s}.run WHERE id = $1";
+    INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
+    SELECT queue, {s}.lane(queue_key), workflow, priority, id FROM {s}.run WHERE id = $1";
 /// What stands for the places of runs that nobody holds. Whoever moves one from the first to the second is waited for, if
 /// they are asked for in this order; and whoever claims it.
 const WAIT: &str = "SELECT FROM {s}.waiting WHERE run = ANY($1) ORDER BY run FOR UPDATE";
 const ARE_READY: &str = "\
-    SELECT FROM {s}.run AS r JOIN {s}.ready AS a ON a.queue = r.queue AND a.workflow = r.workflow \
+    SELECT FROM {s}.run AS r JOIN {s}.ready AS a ON a.queue = r.queue AND a.lane = {s}.lane(r.queue_key) AND a.workflow = r.workflow \
         AND a.priority = r.priority AND a.run = r.id \
     WHERE r.id = ANY($1) ORDER BY r.id FOR UPDATE OF a";
 const UNPARK: &str = "DELETE FROM {s}.waiting WHERE run = $1";
 const UNREADY: &str = "\
     DELETE FROM {s}.ready AS a USING {s}.run AS r \
-    WHERE r.id = $1 AND a.queue = r.queue AND a.workflow = r.workflow AND a.priority = r.priority AND a.run = r.id";
+    WHERE r.id = $1 AND a.queue = r.queue AND a.lane = {s}.lane(r.queue_key) AND a.workflow = r.workflow AND a.priority = r.priority AND a.run = r.id";
 const END: &str = "\
     INSERT INTO {s}.ended (workflow, run, generation, state, at, output, failure) \
     SELECT workflow, id, generation, $2, {s}.clock(), $3, $4 FROM {s}.run WHERE id = $1";
+const FREE_SLOT: &str = "DELETE FROM {s}.slot WHERE run = $1";
 const CLEAR_INBOX: &str = "DELETE FROM {s}.inbox WHERE run = $1";
 const CLEAR_SAVED: &str = "DELETE FROM {s}.saved WHERE run = $1";
 /// A step that was kept with the end goes to the others.
@@ -290,6 +291,7 @@ impl Single<'_> {
             .await?;
         session.execute(CLEAR_INBOX, &[&id]).await?;
         session.execute(CLEAR_SAVED, &[&id]).await?;
+        session.execute(FREE_SLOT, &[&id]).await?;
         spread::clear(session, run).await?;
         self.changes.stirred = true;
         self.tell(run, &found).await

@@ -36,6 +36,7 @@ CREATE TABLE run (
     id          BLOB    PRIMARY KEY,
     workflow    INTEGER NOT NULL,
     queue       INTEGER NOT NULL,
+    queue_key   TEXT,
     priority    INTEGER NOT NULL,
     created_at  INTEGER NOT NULL,
     input       BLOB    NOT NULL,
@@ -50,9 +51,11 @@ CREATE TABLE run (
 
 CREATE INDEX run_key ON run (key, id) WHERE key IS NOT NULL;
 
--- In every place, `opened_at` is NULL when it is the run's `created_at`.
+-- In every place, `opened_at` is NULL when it is the run's `created_at`. `lane` is empty, or `=` and the run's key within
+-- its queue.
 CREATE TABLE ready (
     queue      INTEGER NOT NULL,
+    lane       TEXT    NOT NULL,
     workflow   INTEGER NOT NULL,
     priority   INTEGER NOT NULL,
     run        BLOB    NOT NULL,
@@ -60,7 +63,37 @@ CREATE TABLE ready (
     definition INTEGER,
     opened_at  INTEGER,
     recoveries INTEGER NOT NULL,
-    PRIMARY KEY (queue, workflow, priority, run)
+    PRIMARY KEY (queue, lane, workflow, priority, run)
+) STRICT, WITHOUT ROWID;
+
+-- There may be as many lanes as customers, so that a listing reads across them.
+CREATE INDEX ready_keyed ON ready (run) WHERE lane <> '';
+
+-- Queues that were declared. `cursor` is the lane that had the last turn.
+CREATE TABLE queue (
+    no     INTEGER PRIMARY KEY,
+    limits TEXT    NOT NULL DEFAULT '{}',
+    paused INTEGER NOT NULL DEFAULT 0,
+    cursor TEXT
+) STRICT;
+
+-- What of a declared queue is under way. A slot goes with the end of its run, or when that is given up. With a queue that
+-- holds, it stays until the end, and `node` is NULL while nobody holds the run.
+CREATE TABLE slot (
+    queue INTEGER NOT NULL,
+    no    INTEGER NOT NULL,
+    lane  TEXT    NOT NULL,
+    run   BLOB    NOT NULL UNIQUE,
+    node  INTEGER,
+    PRIMARY KEY (queue, no)
+) STRICT, WITHOUT ROWID;
+
+-- How many runs of a queue with a rate were taken when, as far back as the rate looks.
+CREATE TABLE begun (
+    queue INTEGER NOT NULL,
+    at    INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    PRIMARY KEY (queue, at)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE waiting (

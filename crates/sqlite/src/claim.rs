@@ -17,16 +17,18 @@ use crate::{
     desk::Desk,
     error::Fault,
     held::{Held, Mirror},
-    image, inbox,
+    holding, image, inbox,
     name::Names,
     node,
     pen::Pen,
     place::Carried,
+    queue,
     ready::{self, ReadyRow},
     run::{self, Started},
     saved,
     sheet::Sheet,
     spread, step,
+    turn::{Asker, Candidate, Turn},
     waiting::{self, Waiter},
 };
 
@@ -35,34 +37,95 @@ use crate::{
 const DUE_AT_ONCE: usize = 10_000;
 
 /// Whatever a claim could find, in one statement, because it is asked again and again while there is nothing. It is given
-/// the queues, and the workflows with their versions.
+/// the queues that there is room in, the workflows with their versions, and all the queues. Those that were declared are
+/// only named.
 const LOOK: &str = "\
     SELECT (SELECT until FROM waiting WHERE until IS NOT NULL ORDER BY until LIMIT 1), \
         EXISTS (SELECT 1 FROM json_each(?1) AS q CROSS JOIN json_each(?2) AS v \
-            CROSS JOIN ready AS r ON r.queue = q.value AND r.workflow = v.value ->> 0), \
+            CROSS JOIN ready AS r ON r.queue = q.value AND r.lane = '' AND r.workflow = v.value ->> 0 \
+            WHERE NOT EXISTS (SELECT 1 FROM queue AS d WHERE d.no = q.value)), \
         EXISTS (SELECT 1 FROM json_each(?2) AS v \
             CROSS JOIN waiting AS w ON w.workflow = v.value ->> 0 AND w.state = ?3 \
-            WHERE w.definition = v.value ->> 1 AND w.blocked_by IS NOT v.value ->> 1)";
+            WHERE w.definition = v.value ->> 1 AND w.blocked_by IS NOT v.value ->> 1), \
+        EXISTS (SELECT 1 FROM json_each(?4) AS q CROSS JOIN queue AS d ON d.no = q.value)";
 
 #[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] = &[LOOK];
 
 /// Looks for what a claim would find.
-pub(crate) fn look(book: &mut Book, now: Time, request: &Claim) -> rusqlite::Result<Looked> {
+pub(crate) fn look(book: &mut Book, now: Time, request: &Claim) -> Result<Looked, Fault> {
+    let mut looked = look_plainly(book, now, request)?;
+    if looked.limited {
+        let node = holding::node_number(&book.conn, request.node)?.unwrap_or(-1);
+        let workflows = numbered(book, request)?;
+        let asker = Asker { node, now, workflows: &workflows };
+        let offer = Offer::new(book, asker, request, 1)?;
+        looked.work |= offer.any();
+        looked.next_due = looked.next_due.into_iter().chain(offer.next()).min();
+    }
+    Ok(looked)
+}
+
+/// The same, but for queues that were declared.
+pub(crate) fn look_plainly(book: &mut Book, now: Time, request: &Claim) -> rusqlite::Result<Looked> {
     let Book { conn, names } = book;
-    let (mut queues, mut versions) = (Vec::new(), Vec::new());
-    for (queue, _) in request.queues.iter().filter(|(_, room)| *room > 0) {
-        queues.extend(names.find(conn, queue)?);
+    let (mut queues, mut all, mut versions) = (Vec::new(), Vec::new(), Vec::new());
+    for (queue, room) in &request.queues {
+        let Some(queue) = names.find(conn, queue)? else { continue };
+        all.push(queue);
+        queues.extend((*room > 0).then_some(queue));
     }
     for (workflow, version) in &request.versions() {
         versions.extend(names.find(conn, workflow)?.map(|workflow| vec![workflow, version.0]));
     }
     let (queues, versions) = (Value::from(queues).to_string(), Value::from(versions).to_string());
-    conn.prepare_cached(LOOK)?.query_row(params![queues, versions, RunState::Blocked as u8], |row| {
+    let (blocked, all) = (RunState::Blocked as u8, Value::from(all).to_string());
+    conn.prepare_cached(LOOK)?.query_row(params![queues, versions, blocked, all], |row| {
         let next_due = row.get::<_, Option<i64>>(0)?.map(Time);
         let is_due = next_due.is_some_and(|due| due <= now);
-        Ok(Looked { now, next_due, work: is_due || row.get(1)?, own_blocked: row.get(2)? })
+        let (work, limited) = (is_due || row.get(1)?, row.get(3)?);
+        Ok(Looked { now, next_due, work, own_blocked: row.get(2)?, limited })
     })
+}
+
+/// The workflows of a request by number, with their versions.
+fn numbered(book: &mut Book, request: &Claim) -> rusqlite::Result<Vec<(i64, DefinitionId)>> {
+    let Book { conn, names } = book;
+    let mut workflows = Vec::new();
+    for (workflow, version) in &request.workflows {
+        workflows.extend(names.find(conn, workflow)?.map(|workflow| (workflow, *version)));
+    }
+    Ok(workflows)
+}
+
+/// What the declared queues of a request have for it.
+#[derive(Default)]
+struct Offer {
+    turns: Vec<Turn>,
+}
+
+impl Offer {
+    fn new(book: &mut Book, asker: Asker<'_>, request: &Claim, room: usize) -> rusqlite::Result<Self> {
+        let Book { conn, names } = book;
+        let mut turns = Vec::new();
+        for (queue, limit) in &request.queues {
+            if let Some(queue) = names.find(conn, queue)?
+                && let Some(state) = queue::read(conn, queue)?
+            {
+                turns.push(Turn::new(conn, asker, queue, state, room.min(*limit))?);
+            }
+        }
+        Ok(Self { turns })
+    }
+
+    fn any(&self) -> bool {
+        self.turns.iter().any(|turn| !turn.runs.is_empty())
+    }
+
+    /// When the rate of one of them lets the next be taken.
+    fn next(&self) -> Option<Time> {
+        self.turns.iter().filter_map(|turn| turn.next).min()
+    }
 }
 
 /// Makes due runs ready, and takes ready runs for a node.
@@ -73,24 +136,37 @@ pub(crate) fn claim(desk: &mut Desk, request: &Claim) -> Result<Claimed, Fault> 
     wake(&desk.book.conn, &due)?;
     let freed = if request.free_own { free_own(&mut desk.book, &request.versions())? } else { 0 };
 
-    let mut taking = Taking::new(&mut desk.book, request)?;
+    let any_queue = mirror.any_queue;
+    let workflows = if any_queue { numbered(&mut desk.book, request)? } else { Vec::new() };
+    let asker = Asker { node: mirror.no, now, workflows: &workflows };
+    let offer = |book: &mut Book, room| match any_queue {
+        true => Offer::new(book, asker, request, room),
+        false => Ok(Offer::default()),
+    };
     let held = mirror.of_claim(request.claim);
     let mut runs = Vec::new();
+    let mut offered = offer(&mut desk.book, if held.is_empty() { request.room } else { 1 })?;
+    let declared: Vec<i64> = offered.turns.iter().map(|turn| turn.queue).collect();
+    let mut taking = Taking::new(&mut desk.book, request, &declared)?;
     if held.is_empty() {
-        runs = taking.take(&mut desk.book, &mut mirror, request)?;
+        runs = taking.take(&mut desk.book, &mut mirror, request, &mut offered, asker)?;
+        if !declared.is_empty() {
+            offered = offer(&mut desk.book, 1)?;
+        }
     } else {
         for run in held {
             runs.extend(image::load(&mut desk.book, run)?);
         }
     }
-    let more = request.room > 0 && (due.len() == DUE_AT_ONCE || taking.has_more(&desk.book.conn)?);
-    let next_due = waiting::next_due(&desk.book.conn)?;
+    let more = request.room > 0
+        && (due.len() == DUE_AT_ONCE || offered.any() || taking.has_more(&desk.book.conn)?);
+    let next_due = waiting::next_due(&desk.book.conn)?.into_iter().chain(offered.next()).min();
     mirror.write(&desk.book.conn)?;
     desk.mirrors.insert(request.node, mirror);
     if !due.is_empty() || freed > 0 {
         desk.stir(Some(request.node));
     }
-    Ok(Claimed { now, runs, next_due, more })
+    Ok(Claimed { now, runs, next_due, more, limited: !declared.is_empty() })
 }
 
 /// Makes the runs ready that are recorded under these very versions and were blocked by others. Answers how many.
@@ -133,35 +209,47 @@ fn wake(conn: &Connection, waiters: &[Waiter]) -> rusqlite::Result<()> {
     let (mut sheet, mut remove) = (Sheet::new(conn), Pen::new(conn, waiting::REMOVE));
     for &Waiter { run, core, carried } in waiters {
         waiting::remove(&mut remove, run)?;
-        sheet.add(ReadyRow { run, core, carried });
+        sheet.add(ReadyRow::of(conn, run, core, carried)?);
     }
     sheet.write()?;
     Ok(())
 }
 
 /// Ready runs of one workflow in one queue, the most urgent first, read a few at a time.
-struct Line {
+pub(crate) struct Line {
     queue: i64,
-    workflow: i64,
-    version: DefinitionId,
+    /// Empty for runs without keys.
+    lane: String,
+    pub(crate) workflow: i64,
+    pub(crate) version: DefinitionId,
     /// The row that was read last.
     last: (i64, [u8; 16]),
     /// The row that was taken last: everything before it was taken too.
     taken: Option<(u8, RunId)>,
-    rows: VecDeque<(u8, RunId, Carried)>,
+    pub(crate) rows: VecDeque<(u8, RunId, Carried)>,
     is_read_out: bool,
 }
 
 impl Line {
+    pub(crate) fn in_lane(queue: i64, lane: String, workflow: i64, version: DefinitionId) -> Self {
+        let (last, rows) = ((-1, [0; 16]), VecDeque::new());
+        Self { queue, lane, workflow, version, last, taken: None, rows, is_read_out: false }
+    }
+
+    /// Whether nothing was read yet.
+    pub(crate) const fn is_untouched(&self) -> bool {
+        self.last.0 < 0
+    }
+
     /// Reads on, unless rows are at hand or there are no more.
-    fn fill(&mut self, conn: &Connection, chunk: usize) -> rusqlite::Result<()> {
+    pub(crate) fn fill(&mut self, conn: &Connection, chunk: usize) -> rusqlite::Result<()> {
         if !self.rows.is_empty() || self.is_read_out {
             return Ok(());
         }
         let limit = i64::try_from(chunk).unwrap_or(i64::MAX);
         let mut first = conn.prepare_cached(ready::FIRST)?;
         let (priority, run) = self.last;
-        let mut rows = first.query(params![self.queue, self.workflow, priority, run, limit])?;
+        let mut rows = first.query(params![self.queue, self.workflow, priority, run, limit, self.lane])?;
         while let Some(row) = rows.next()? {
             self.rows.push_back((row.get(0)?, column::run_id(row, 1)?, Carried::read(row, 2)?));
         }
@@ -172,7 +260,7 @@ impl Line {
         Ok(())
     }
 
-    fn head(&self) -> Option<(u8, RunId)> {
+    pub(crate) fn head(&self) -> Option<(u8, RunId)> {
         self.rows.front().map(|(priority, run, _)| (*priority, *run))
     }
 }
@@ -184,26 +272,19 @@ struct Taking {
 }
 
 impl Taking {
-    fn new(book: &mut Book, request: &Claim) -> rusqlite::Result<Self> {
+    fn new(book: &mut Book, request: &Claim, declared: &[i64]) -> rusqlite::Result<Self> {
         let Book { conn, names } = book;
         let queues: HashMap<_, _> = request.queues.iter().map(|(queue, room)| (queue, *room)).collect();
         let versions: HashMap<_, _> =
             request.workflows.iter().map(|(name, version)| (name, *version)).collect();
         let mut lines = Vec::new();
         for (queue, _) in queues.into_iter().filter(|(_, room)| *room > 0) {
-            let Some(queue) = names.find(conn, queue)? else { continue };
+            let Some(queue) = names.find(conn, queue)?.filter(|queue| !declared.contains(queue)) else {
+                continue;
+            };
             for (workflow, version) in &versions {
                 let Some(workflow) = names.find(conn, workflow)? else { continue };
-                let (last, rows) = ((-1, [0; 16]), VecDeque::new());
-                lines.push(Line {
-                    queue,
-                    workflow,
-                    version: *version,
-                    last,
-                    taken: None,
-                    rows,
-                    is_read_out: false,
-                });
+                lines.push(Line::in_lane(queue, String::new(), workflow, *version));
             }
         }
         // A single line is read in one go; many are read in small pieces, for few of them give much.
@@ -217,6 +298,8 @@ impl Taking {
         book: &mut Book,
         mirror: &mut Mirror,
         request: &Claim,
+        offer: &mut Offer,
+        asker: Asker<'_>,
     ) -> Result<Vec<RunImage>, Fault> {
         let mut room: HashMap<i64, usize> = HashMap::new();
         for (queue, limit) in &request.queues {
@@ -229,6 +312,13 @@ impl Taking {
             line.fill(&book.conn, self.chunk)?;
             heads.extend(line.head().map(|head| Reverse((head, at))));
         }
+        // The turns are numbered after the lines.
+        let first_turn = self.lines.len();
+        let head_of = |turn: &Turn| turn.runs.front().map(|next| (next.priority, next.run));
+        for (at, turn) in offer.turns.iter().enumerate() {
+            heads.extend(head_of(turn).map(|head| Reverse((head, first_turn + at))));
+        }
+        let mut seated: Vec<Vec<Candidate>> = offer.turns.iter().map(|_| Vec::new()).collect();
         let Book { conn, names } = book;
         let mut chosen = Chosen::new(conn, request)?;
         let mut bytes = 0;
@@ -236,13 +326,21 @@ impl Taking {
             if chosen.runs.len() >= request.room || (bytes >= request.bytes && !chosen.runs.is_empty()) {
                 break;
             }
+            if let Some(at) = at.checked_sub(first_turn) {
+                let turn = &mut offer.turns[at];
+                let Some(next) = turn.runs.pop_front() else { continue };
+                bytes += chosen.take(names, mirror, next.version, next.run, next.carried)?;
+                seated[at].push(next);
+                heads.extend(head_of(turn).map(|head| Reverse((head, first_turn + at))));
+                continue;
+            }
             let line = &mut self.lines[at];
             let left = room.get_mut(&line.queue).filter(|left| **left > 0);
             let Some(left) = left else { continue };
             *left -= 1;
             let Some((priority, run, carried)) = line.rows.pop_front() else { continue };
             line.taken = Some((priority, run));
-            bytes += chosen.take(names, mirror, line, run, carried)?;
+            bytes += chosen.take(names, mirror, line.version, run, carried)?;
             line.fill(conn, self.chunk)?;
             heads.extend(line.head().map(|head| Reverse((head, at))));
         }
@@ -251,7 +349,15 @@ impl Taking {
                 ready::remove_up_to(conn, line.queue, line.workflow, priority, run)?;
             }
         }
-        Ok(chosen.runs)
+        let mut runs = chosen.runs;
+        for (turn, seated) in offer.turns.iter().zip(&seated) {
+            turn.seat(conn, asker, seated)?;
+        }
+        if !offer.turns.is_empty() {
+            // Each key has its turn, but the answer is by urgency.
+            runs.sort_by_key(|image| (image.run.priority, image.run.id));
+        }
+        Ok(runs)
     }
 
     /// Whether the same request could take something now.
@@ -298,7 +404,7 @@ impl<'a> Chosen<'a> {
         &mut self,
         names: &mut Names,
         mirror: &mut Mirror,
-        line: &Line,
+        version: DefinitionId,
         id: RunId,
         mut carried: Carried,
     ) -> Result<usize, Fault> {
@@ -307,7 +413,7 @@ impl<'a> Chosen<'a> {
         let Started { core, row, has_steps } = started.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         // A run that nobody held has no records but those that it started with.
         let has_steps = has_steps || carried.definition.is_some();
-        carried.definition.get_or_insert(line.version.0);
+        carried.definition.get_or_insert(version.0);
 
         let conn = self.read_run.conn();
         let image = RunImage {

@@ -21,6 +21,7 @@ use crate::{
     node,
     pen::Pen,
     place::Carried,
+    queue::Queues,
     ready::{self, ReadyRow},
     run::{self, Core},
     saved,
@@ -86,12 +87,15 @@ pub(crate) struct Batch<'a> {
     messages: Option<bool>,
     /// The workflow and the queue of the last start, and their numbers.
     pub(crate) line: Option<(&'a Arc<str>, &'a Arc<str>, i64, i64)>,
+    /// What is known of the queues that were declared.
+    queues: Queues,
 }
 
 /// Writes a batch, in order, and answers each unit.
 pub(crate) fn commit(desk: &mut Desk, node: Option<NodeId>, units: &[Unit]) -> Result<Answers, Fault> {
     let now = desk.clock.now();
     let mut mirror = node.map(|node| node::fence(desk, node)).transpose()?;
+    let queues = Queues::new(mirror.as_ref().map(|mirror| mirror.any_queue));
     let Book { conn, names } = &mut desk.book;
     let mut batch = Batch {
         conn,
@@ -104,6 +108,7 @@ pub(crate) fn commit(desk: &mut Desk, node: Option<NodeId>, units: &[Unit]) -> R
         ready: HashMap::default(),
         messages: None,
         line: None,
+        queues,
     };
     let answers = batch.write_all(units)?;
     let stirred = batch.stirred;
@@ -231,7 +236,8 @@ impl<'a> Batch<'a> {
             }
             Act::Release { .. } => {
                 let Some(held) = mirror.take(run, claim) else { return Ok(false) };
-                self.make_ready(run, held.core, held.carried);
+                self.vacate(run, held.core.queue)?;
+                self.make_ready(run, held.core, held.carried)?;
             }
             Act::Publish { definition, tasks, .. } => {
                 let Some(held) = mirror.get(run, claim) else { return Ok(false) };
@@ -289,6 +295,7 @@ impl<'a> Batch<'a> {
             saved::clear(self.conn, run)?;
         }
         let Held { claim, core, .. } = held;
+        self.free_slot(run, core.queue)?;
         let (at, claim) = (self.now, Some(claim));
         self.sheets.ended.add(NewEndedRow { run, core, carried, end, at, claim, step: last });
         self.stirred = true;
@@ -296,9 +303,9 @@ impl<'a> Batch<'a> {
     }
 
     fn park(&mut self, run: RunId, held: &Held, wait: &Wait) -> Result<(), rusqlite::Error> {
+        self.vacate(run, held.core.queue)?;
         if wait.is_due(self.now) || inbox::has_topic(self.conn, run, &wait.topics)? {
-            self.make_ready(run, held.core, held.carried);
-            return Ok(());
+            return self.make_ready(run, held.core, held.carried);
         }
         // Whoever sleeps until the next due run has to look again.
         self.stirred = true;
@@ -317,10 +324,45 @@ impl<'a> Batch<'a> {
     }
 
     /// Makes a run ready that stands nowhere else.
-    pub(crate) fn make_ready(&mut self, run: RunId, core: Core, carried: Carried) {
+    pub(crate) fn make_ready(
+        &mut self,
+        run: RunId,
+        core: Core,
+        carried: Carried,
+    ) -> Result<(), rusqlite::Error> {
+        let mut lane = None;
+        if core.has_lane {
+            // It may have been started by this very batch.
+            self.settle()?;
+            lane = Some(run::lane(self.conn, run)?);
+        }
+        self.make_ready_in(lane, run, core, carried);
+        Ok(())
+    }
+
+    /// The same where its lane is known.
+    pub(crate) fn make_ready_in(&mut self, lane: Option<String>, run: RunId, core: Core, carried: Carried) {
         self.stirred = true;
         self.ready.insert((core.queue, core.workflow), true);
-        self.sheets.ready.add(ReadyRow { run, core, carried });
+        self.sheets.ready.add(ReadyRow { run, core, carried, lane });
+    }
+
+    /// Declares a queue, without limits, if it was not declared before.
+    pub(crate) fn declare(&mut self, queue: i64) -> Result<(), rusqlite::Error> {
+        if self.queues.declare(self.conn, queue)? {
+            self.ready.retain(|(known, _), _| *known != queue);
+        }
+        Ok(())
+    }
+
+    /// Gives back the slot of a run that ends.
+    pub(crate) fn free_slot(&mut self, run: RunId, queue: i64) -> Result<(), rusqlite::Error> {
+        self.queues.free(self.conn, run, queue)
+    }
+
+    /// Gives back the slot of a run that is given up, unless its queue holds.
+    fn vacate(&mut self, run: RunId, queue: i64) -> Result<(), rusqlite::Error> {
+        self.queues.vacate(self.conn, run, queue)
     }
 
     /// Whether a run of this workflow is ready in this queue.

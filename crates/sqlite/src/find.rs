@@ -12,14 +12,17 @@ const RUNS: &str = "SELECT id FROM run WHERE id < ?1 ORDER BY id DESC LIMIT ?2";
 const KEYED: &str = "SELECT id FROM run WHERE key = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3";
 const TAGGED: &str = "SELECT run FROM tag WHERE tag = ?1 AND run < ?2 ORDER BY run DESC LIMIT ?3";
 const NEXT_LINE: &str = "\
-    SELECT queue, workflow, priority FROM ready WHERE (queue, workflow, priority) > (?1, ?2, ?3) \
-    ORDER BY queue, workflow, priority LIMIT 1";
+    SELECT queue, workflow, priority FROM ready WHERE queue = ?1 AND lane = '' AND (workflow, priority) > (?2, ?3) \
+    ORDER BY workflow, priority LIMIT 1";
+const NEXT_QUEUE: &str = "SELECT queue FROM ready WHERE queue > ?1 ORDER BY queue LIMIT 1";
+/// Ready runs with keys within their queues.
+const READY_KEYED: &str = "SELECT run FROM ready WHERE lane <> '' AND run < ?1 ORDER BY run DESC LIMIT ?2";
 const SUMMARY: &str = "\
-    SELECT workflow, queue, priority, created_at, parent IS NOT NULL, key, tags \
+    SELECT workflow, queue, priority, created_at, parent IS NOT NULL, key, tags, queue_key IS NOT NULL \
     FROM run WHERE id = ?1";
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[RUNS, KEYED, TAGGED, NEXT_LINE, SUMMARY];
+pub(crate) const STATEMENTS: &[&str] = &[RUNS, KEYED, TAGGED, NEXT_LINE, NEXT_QUEUE, READY_KEYED, SUMMARY];
 
 /// The states in which runs wait.
 const WAITING: [RunState; 5] =
@@ -40,6 +43,7 @@ enum Source<'q> {
         workflow: i64,
         priority: i64,
     },
+    ReadyKeyed,
     Waiting {
         workflow: i64,
         state: RunState,
@@ -121,17 +125,22 @@ fn sources<'q>(book: &mut Book, query: &'q Query) -> Result<Vec<Source<'q>>, Fau
 
 /// Every queue, workflow and priority that has ready runs, by skipping from one to the next.
 fn ready_lines(conn: &Connection, workflows: &[i64], sources: &mut Vec<Source<'_>>) -> rusqlite::Result<()> {
-    let mut next = conn.prepare_cached(NEXT_LINE)?;
-    let mut last = (-1, -1, -1);
-    while let Some(line) =
-        next.query_row(last, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()?
-    {
-        last = line;
-        let (queue, workflow, priority) = line;
-        if workflows.contains(&workflow) {
-            sources.push(Source::Ready { queue, workflow, priority });
+    let (mut next_queue, mut next) = (conn.prepare_cached(NEXT_QUEUE)?, conn.prepare_cached(NEXT_LINE)?);
+    let mut last_queue: i64 = -1;
+    while let Some(queue) = next_queue.query_row([last_queue], |row| row.get(0)).optional()? {
+        last_queue = queue;
+        let mut last = (queue, -1, -1);
+        while let Some(line) =
+            next.query_row(last, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()?
+        {
+            last = line;
+            let (queue, workflow, priority) = line;
+            if workflows.contains(&workflow) {
+                sources.push(Source::Ready { queue, workflow, priority });
+            }
         }
     }
+    sources.push(Source::ReadyKeyed);
     Ok(())
 }
 
@@ -166,6 +175,7 @@ impl Source<'_> {
             Self::Ready { queue, workflow, priority } => {
                 read(ready::BACKWARDS, params![queue, workflow, priority, before, chunk])
             }
+            Self::ReadyKeyed => read(READY_KEYED, params![before, chunk]),
             Self::Waiting { workflow, state } => {
                 read(waiting::BACKWARDS, params![workflow, *state as u8, before, chunk])
             }
@@ -194,6 +204,7 @@ fn summary(book: &mut Book, id: RunId, query: &Query) -> rusqlite::Result<Option
         priority: row.get(2)?,
         created_at: Time(row.get(3)?),
         has_parent: row.get(4)?,
+        has_lane: row.get(7)?,
     };
     let (key, tags): (Option<String>, Vec<String>) = (row.get(5)?, column::items(row, 6)?);
     let (workflow, queue) = (names.text(conn, core.workflow)?, names.text(conn, core.queue)?);

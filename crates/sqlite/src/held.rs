@@ -105,6 +105,8 @@ impl Held {
 pub(crate) struct Mirror {
     /// The node's number.
     pub(crate) no: i64,
+    /// Whether any queue was declared when the fence was last asked.
+    pub(crate) any_queue: bool,
     runs: HashMap<RunId, Held, MixBuilder>,
     batches: HashMap<u64, Batch, MixBuilder>,
     /// What the node gets in this transaction. Its number is one more than the last in `batches`.
@@ -139,7 +141,7 @@ impl Mirror {
     /// Of a node that holds nothing.
     pub(crate) fn empty(no: i64) -> Self {
         let (runs, batches) = (HashMap::default(), HashMap::default());
-        Self { no, runs, batches, fresh: Fresh::default(), touched: Vec::new() }
+        Self { no, any_queue: true, runs, batches, fresh: Fresh::default(), touched: Vec::new() }
     }
 
     /// Of a node that another handle acted for, or about which something untrue may be known.

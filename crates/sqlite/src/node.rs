@@ -7,11 +7,13 @@ use windlass_core::{NodeId, Time};
 use windlass_store::{Death, Heartbeat, Joined, NewNode, NodeRow, StoreError, Swept, host_name};
 
 use crate::{
-    book::Book, column, desk::Desk, error::Fault, held::Mirror, holding, inbox, ready::ReadyRow,
-    sheet::Sheet, spread,
+    book::Book, column, desk::Desk, error::Fault, held::Mirror, holding, inbox, queue::Queues,
+    ready::ReadyRow, sheet::Sheet, spread,
 };
 
-const FENCE: &str = "SELECT no, dead, handle FROM node WHERE id = ?1";
+/// Also says whether any queue was declared, which most programs never do.
+const FENCE: &str =
+    "SELECT no, dead, handle, EXISTS (SELECT 1 FROM queue WHERE no > 0) FROM node WHERE id = ?1";
 const ADOPT: &str = "UPDATE node SET handle = ?2 WHERE no = ?1";
 const ADD: &str = "\
     INSERT INTO node (id, name, pid, host, version, queues, started_at, heartbeat_at, stale_after, handle) \
@@ -38,26 +40,24 @@ pub(crate) const STATEMENTS: &[&str] = &[FENCE, ADOPT, ADD, RENEW, BEAT, REMOVE,
 /// The caller gives that back to the desk when it has done its part.
 pub(crate) fn fence(desk: &mut Desk, node: NodeId) -> Result<Mirror, Fault> {
     let conn = &desk.book.conn;
-    let found: Option<(i64, bool, i64)> = conn
+    let found: Option<(i64, bool, i64, bool)> = conn
         .prepare_cached(FENCE)?
-        .query_row([node.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .query_row([node.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
         .optional()?;
     let known = desk.mirrors.remove(&node);
-    match found {
-        None | Some((_, true, _)) => {
-            desk.let_go.push(node);
-            Err(StoreError::Fenced.into())
-        }
-        Some((no, false, handle)) if handle == desk.handle => {
-            desk.nodes.insert(node);
-            Ok(known.map_or_else(|| Mirror::read(conn, no), Ok)?)
-        }
-        Some((no, false, _)) => {
-            desk.nodes.insert(node);
-            conn.prepare_cached(ADOPT)?.execute([no, desk.handle])?;
-            Ok(Mirror::read(conn, no)?)
-        }
-    }
+    let Some((no, false, handle, any_queue)) = found else {
+        desk.let_go.push(node);
+        return Err(StoreError::Fenced.into());
+    };
+    desk.nodes.insert(node);
+    let mut mirror = if handle == desk.handle {
+        known.map_or_else(|| Mirror::read(conn, no), Ok)?
+    } else {
+        conn.prepare_cached(ADOPT)?.execute([no, desk.handle])?;
+        Mirror::read(conn, no)?
+    };
+    mirror.any_queue = any_queue;
+    Ok(mirror)
 }
 
 /// Refuses a node that was declared dead or is not known. Answers its number.
@@ -257,14 +257,15 @@ struct Released {
 
 /// Makes up to `limit` runs of a node ready.
 fn release(conn: &Connection, no: i64, limit: usize, recoveries: u32) -> rusqlite::Result<Released> {
-    let mut sheet = Sheet::new(conn);
+    let (mut sheet, mut queues) = (Sheet::new(conn), Queues::new(None));
     let mut released = Released { count: 0, more: false };
     for batch in holding::of_node(conn, no)? {
         let room = limit - released.count;
         for held in batch.held.iter().take(room) {
             let mut carried = held.entry.carried;
             carried.recoveries += recoveries;
-            sheet.add(ReadyRow { run: held.entry.run, core: held.core, carried });
+            queues.vacate(conn, held.entry.run, held.core.queue)?;
+            sheet.add(ReadyRow::of(conn, held.entry.run, held.core, carried)?);
         }
         released.count += batch.held.len().min(room);
         if batch.held.len() > room {

@@ -37,7 +37,7 @@ impl<'a> Batch<'a> {
             && wait.is_for(&message.topic)
         {
             waiting::remove(&mut self.pens.remove_waiting, id)?;
-            self.make_ready(id, core, carried);
+            self.make_ready(id, core, carried)?;
         }
         Ok(())
     }
@@ -64,6 +64,7 @@ impl<'a> Batch<'a> {
         self.clear_inbox(id)?;
         saved::clear(self.conn, id)?;
         spread::clear(self.conn, id)?;
+        self.free_slot(id, core.queue)?;
         let (at, claim, step) = (self.now, None, None);
         self.sheets.ended.add(NewEndedRow { run: id, core, carried, end, at, claim, step });
         self.stirred = true;
@@ -110,7 +111,7 @@ impl<'a> Batch<'a> {
             opened_at: Some(self.now.0),
             recoveries: 0,
         };
-        self.make_ready(id, core, carried);
+        self.make_ready(id, core, carried)?;
         Ok(())
     }
 

@@ -39,6 +39,8 @@ fn statements() -> Vec<&'static str> {
         crate::claim::STATEMENTS,
         crate::discard::STATEMENTS,
         crate::cell::STATEMENTS,
+        crate::queue::STATEMENTS,
+        crate::turn::STATEMENTS,
     ]
     .concat()
 }

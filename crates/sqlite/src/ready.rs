@@ -6,46 +6,62 @@ use windlass_core::RunId;
 use crate::{
     pen::Pen,
     place::Carried,
-    run::Core,
+    run::{self, Core},
     sheet::{Blank, Insert, Row},
 };
 
 pub(crate) static ADD: Insert = Insert::new(
-    "INSERT OR FAIL INTO ready (queue, workflow, priority, run, generation, definition, opened_at, recoveries) \
-     VALUES",
-    8,
+    "INSERT OR FAIL INTO ready (queue, workflow, priority, run, generation, definition, opened_at, recoveries, \
+     lane) VALUES",
+    9,
 );
 pub(crate) const REMOVE: &str =
-    "DELETE FROM ready WHERE queue = ?1 AND workflow = ?2 AND priority = ?3 AND run = ?4";
+    "DELETE FROM ready WHERE queue = ?1 AND lane = '' AND workflow = ?2 AND priority = ?3 AND run = ?4";
+/// The same in any lane.
+pub(crate) const REMOVE_FROM: &str =
+    "DELETE FROM ready WHERE queue = ?1 AND lane = ?5 AND workflow = ?2 AND priority = ?3 AND run = ?4";
 const REMOVE_UP_TO: &str =
-    "DELETE FROM ready WHERE queue = ?1 AND workflow = ?2 AND (priority, run) <= (?3, ?4)";
+    "DELETE FROM ready WHERE queue = ?1 AND lane = '' AND workflow = ?2 AND (priority, run) <= (?3, ?4)";
 const READ: &str = "\
     SELECT generation, definition, opened_at, recoveries FROM ready \
-    WHERE queue = ?1 AND workflow = ?2 AND priority = ?3 AND run = ?4";
-const ANY: &str = "SELECT EXISTS (SELECT 1 FROM ready WHERE queue = ?1 AND workflow = ?2)";
+    WHERE queue = ?1 AND lane = ?5 AND workflow = ?2 AND priority = ?3 AND run = ?4";
+/// A declared queue counts as one in which something is ready.
+const ANY: &str = "\
+    SELECT EXISTS (SELECT 1 FROM ready WHERE queue = ?1 AND lane = '' AND workflow = ?2) \
+        OR EXISTS (SELECT 1 FROM queue WHERE no = ?1)";
 pub(crate) const FIRST: &str = "\
     SELECT priority, run, generation, definition, opened_at, recoveries FROM ready \
-    WHERE queue = ?1 AND workflow = ?2 AND (priority, run) > (?3, ?4) ORDER BY priority, run LIMIT ?5";
-/// The runs of one queue, workflow and priority before a given one, newest first.
+    WHERE queue = ?1 AND lane = ?6 AND workflow = ?2 AND (priority, run) > (?3, ?4) ORDER BY priority, run LIMIT ?5";
+/// The runs without keys of one queue, workflow and priority before a given one, newest first.
 pub(crate) const BACKWARDS: &str = "\
-    SELECT run FROM ready WHERE queue = ?1 AND workflow = ?2 AND priority = ?3 AND run < ?4 \
+    SELECT run FROM ready WHERE queue = ?1 AND lane = '' AND workflow = ?2 AND priority = ?3 AND run < ?4 \
     ORDER BY run DESC LIMIT ?5";
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[REMOVE, REMOVE_UP_TO, READ, ANY, FIRST, BACKWARDS];
+pub(crate) const STATEMENTS: &[&str] = &[REMOVE, REMOVE_FROM, REMOVE_UP_TO, READ, ANY, FIRST, BACKWARDS];
 
 /// A run to be made ready. It must stand nowhere else.
 pub(crate) struct ReadyRow {
     pub(crate) run: RunId,
     pub(crate) core: Core,
     pub(crate) carried: Carried,
+    /// As the run says it, unless that has no key.
+    pub(crate) lane: Option<String>,
+}
+
+impl ReadyRow {
+    /// A run whose own row is written.
+    pub(crate) fn of(conn: &Connection, run: RunId, core: Core, carried: Carried) -> rusqlite::Result<Self> {
+        let lane = if core.has_lane { Some(run::lane(conn, run)?) } else { None };
+        Ok(Self { run, core, carried, lane })
+    }
 }
 
 impl<'u> Row<'u> for ReadyRow {
     const INSERT: &'static Insert = &ADD;
 
     fn fill(&self, blank: &mut Blank<'_, '_, 'u>) -> rusqlite::Result<()> {
-        let Self { run, core, carried } = self;
+        let Self { run, core, carried, lane } = self;
         blank.integer(core.queue)?;
         blank.integer(core.workflow)?;
         blank.integer(i64::from(core.priority))?;
@@ -53,13 +69,35 @@ impl<'u> Row<'u> for ReadyRow {
         blank.integer(i64::from(carried.generation))?;
         blank.integer(carried.definition)?;
         blank.integer(carried.opened_at)?;
-        blank.integer(i64::from(carried.recoveries))
+        blank.integer(i64::from(carried.recoveries))?;
+        match lane {
+            None => blank.text(Some("")),
+            Some(lane) => blank.copied_text(Some(lane)),
+        }
     }
 }
 
 /// Takes a run out of here.
 pub(crate) fn remove(pen: &mut Pen<'_>, run: RunId, core: &Core) -> rusqlite::Result<()> {
-    pen.write(params![core.queue, core.workflow, core.priority, run.as_bytes()])?;
+    let Core { queue, workflow, priority, .. } = *core;
+    if core.has_lane {
+        let conn = pen.conn();
+        return remove_from(conn, queue, &run::lane(conn, run)?, workflow, priority, run);
+    }
+    pen.write(params![queue, workflow, priority, run.as_bytes()])?;
+    Ok(())
+}
+
+/// Takes a run out of its lane.
+pub(crate) fn remove_from(
+    conn: &Connection,
+    queue: i64,
+    lane: &str,
+    workflow: i64,
+    priority: u8,
+    run: RunId,
+) -> rusqlite::Result<()> {
+    conn.prepare_cached(REMOVE_FROM)?.execute(params![queue, workflow, priority, run.as_bytes(), lane])?;
     Ok(())
 }
 
@@ -77,14 +115,15 @@ pub(crate) fn remove_up_to(
 
 /// A run's row, if it is here.
 pub(crate) fn read(conn: &Connection, run: RunId, core: &Core) -> rusqlite::Result<Option<Carried>> {
+    let lane = if core.has_lane { run::lane(conn, run)? } else { String::new() };
     let mut find = conn.prepare_cached(READ)?;
-    find.query_row(params![core.queue, core.workflow, core.priority, run.as_bytes()], |row| {
+    find.query_row(params![core.queue, core.workflow, core.priority, run.as_bytes(), lane], |row| {
         Carried::read(row, 0)
     })
     .optional()
 }
 
-/// Whether a run of this workflow is ready in this queue.
+/// Whether a run of this workflow is ready in this queue, or the queue was declared.
 pub(crate) fn any(conn: &Connection, queue: i64, workflow: i64) -> rusqlite::Result<bool> {
     conn.prepare_cached(ANY)?.query_row([queue, workflow], |row| row.get(0))
 }

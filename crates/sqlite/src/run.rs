@@ -1,5 +1,7 @@
 //! How runs were started.
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, OptionalExtension, named_params};
 use windlass_core::{RunId, Time};
 use windlass_store::{NewRun, Parent, RunRow};
@@ -14,18 +16,20 @@ use crate::{
 /// A run that is there already is left as it is.
 pub(crate) static ADD: Insert = Insert::new(
     "INSERT OR IGNORE INTO run (id, workflow, queue, priority, created_at, input, timeout, context, key, tags, \
-     forked_from, trace, steps, parent, parent_topic) VALUES",
-    15,
+     forked_from, trace, steps, parent, parent_topic, queue_key) VALUES",
+    16,
 );
-const CORE: &str = "SELECT workflow, queue, priority, created_at, parent IS NOT NULL FROM run WHERE id = ?1";
+const CORE: &str = "\
+    SELECT workflow, queue, priority, created_at, parent IS NOT NULL, queue_key IS NOT NULL FROM run WHERE id = ?1";
+const LANE: &str = "SELECT queue_key FROM run WHERE id = ?1";
 const PARENT: &str = "SELECT parent, parent_topic FROM run WHERE id = ?1";
 pub(crate) const READ: &str = "\
     SELECT id, workflow, queue, priority, created_at, input, timeout, context, key, tags, forked_from, trace, steps, \
-           parent, parent_topic FROM run WHERE id = ?1";
+           parent, parent_topic, queue_key FROM run WHERE id = ?1";
 const TAG: &str = "INSERT INTO tag (tag, run) VALUES (:tag, :run) ON CONFLICT DO NOTHING";
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[CORE, PARENT, READ, TAG];
+pub(crate) const STATEMENTS: &[&str] = &[CORE, LANE, PARENT, READ, TAG];
 
 /// What a run's places are found by. It never changes.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +40,8 @@ pub(crate) struct Core {
     pub(crate) created_at: Time,
     /// Whether another run is told when it ends.
     pub(crate) has_parent: bool,
+    /// Whether it has a key within its queue.
+    pub(crate) has_lane: bool,
 }
 
 /// A run to be added.
@@ -64,7 +70,8 @@ impl<'u> Row<'u> for NewRunRow<'u> {
         blank.text(new.trace.as_deref())?;
         blank.integer((!new.steps.is_empty()).then_some(1))?;
         blank.bytes(new.parent.as_ref().map(|parent| &parent.run.as_bytes()[..]))?;
-        blank.text(new.parent.as_ref().map(|parent| &*parent.topic))
+        blank.text(new.parent.as_ref().map(|parent| &*parent.topic))?;
+        blank.text(new.queue_key.as_deref())
     }
 }
 
@@ -90,9 +97,18 @@ pub(crate) fn core(conn: &Connection, id: RunId) -> rusqlite::Result<Option<Core
             priority: row.get(2)?,
             created_at: Time(row.get(3)?),
             has_parent: row.get(4)?,
+            has_lane: row.get(5)?,
         })
     })
     .optional()
+}
+
+/// The lane that a run waits in.
+pub(crate) fn lane(conn: &Connection, id: RunId) -> rusqlite::Result<String> {
+    let mut find = conn.prepare_cached(LANE)?;
+    find.query_row([id.as_bytes()], |row| {
+        Ok(windlass_store::lane(row.get::<_, Option<String>>(0)?.as_deref()))
+    })
 }
 
 /// The run that is told when this one ends.
@@ -120,17 +136,20 @@ pub(crate) fn read(pen: &mut Pen<'_>, names: &mut Names, id: RunId) -> rusqlite:
     let mut rows = pen.ready()?.query([id.as_bytes()])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let parent = parent_of(row, 13)?;
+    let queue_key = row.get::<_, Option<String>>(15)?.map(Arc::from);
     let core = Core {
         workflow: row.get(1)?,
         queue: row.get(2)?,
         priority: row.get(3)?,
         created_at: Time(row.get(4)?),
         has_parent: parent.is_some(),
+        has_lane: queue_key.is_some(),
     };
     let row_of_run = RunRow {
         id,
         workflow: names.text(conn, core.workflow)?,
         queue: names.text(conn, core.queue)?,
+        queue_key,
         priority: core.priority,
         created_at: core.created_at,
         timeout: row.get::<_, Option<i64>>(6)?.map(column::span),

@@ -17,8 +17,9 @@ use tokio::sync::{broadcast, oneshot};
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
     Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End, Heartbeat,
-    Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim,
-    SpreadClaimed, SpreadRow, StepRow, Store, StoreError, Swapped, Swept, Unit, Written,
+    Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, QueueChange, QueueChanged, QueueRow,
+    Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, StepRow, Store, StoreError, Swapped, Swept,
+    Unit, Written,
 };
 
 use crate::{
@@ -37,7 +38,7 @@ use crate::{
     log::Log,
     node,
     open::{self, Setup},
-    readers,
+    queue, readers,
     sheets::Starts,
     spread, transaction,
     watcher::{PATIENCE, Watcher},
@@ -335,7 +336,25 @@ impl Store for Sqlite {
 
     fn look(&self, request: Claim) -> Answer<'_, Looked> {
         let clock = self.clock.clone();
-        self.read_one(move |book| Ok(claim::look(book, clock.now(), &request)?))
+        let (asked, soon) = (request.clone(), clock.clone());
+        // Without declared queues it is a single statement.
+        let shortcut = move |book: &mut Book| {
+            let looked = claim::look_plainly(book, soon.now(), &asked)?;
+            Ok((!looked.limited).then_some(looked))
+        };
+        let work = move |book: &mut Book| claim::look(book, clock.now(), &request);
+        match self.readers() {
+            Some(readers) => send(Some(&readers), job::ask_shortly(shortcut, work)),
+            None => self.write(move |desk| work(&mut desk.book)),
+        }
+    }
+
+    fn change_queue(&self, queue: Arc<str>, change: QueueChange) -> Answer<'_, QueueChanged> {
+        self.write(move |desk| queue::change(desk, &queue, change))
+    }
+
+    fn queues(&self, only: Option<Arc<str>>) -> Answer<'_, Vec<QueueRow>> {
+        self.read(move |book| queue::all(book, only.as_ref()))
     }
 
     fn claim_tasks(&self, request: SpreadClaim) -> Answer<'_, SpreadClaimed> {

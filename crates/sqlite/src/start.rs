@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use windlass_core::{RunId, RunState};
-use windlass_store::{KeyConflict, NewKey, NewRun, Refusal, Wait, Written};
+use windlass_store::{KeyConflict, NewKey, NewRun, Refusal, Wait, Written, lane};
 
 use crate::{
     commit::{Batch, Stop},
@@ -36,7 +36,7 @@ impl<'a> Batch<'a> {
 
     /// What the places of a new run are found by. Starts that come together are often alike.
     fn core(&mut self, new: &'a NewRun) -> Result<Core, rusqlite::Error> {
-        let NewRun { workflow, queue, priority, parent, .. } = new;
+        let NewRun { workflow, queue, priority, parent, queue_key, .. } = new;
         let (workflow, queue) = match self.line {
             Some(line) if Arc::ptr_eq(line.0, workflow) && Arc::ptr_eq(line.1, queue) => (line.2, line.3),
             _ => {
@@ -45,12 +45,15 @@ impl<'a> Batch<'a> {
                 numbers
             }
         };
-        let (priority, has_parent) = (*priority, parent.is_some());
-        Ok(Core { workflow, queue, priority, created_at: self.now, has_parent })
+        let (priority, has_parent, has_lane) = (*priority, parent.is_some(), queue_key.is_some());
+        Ok(Core { workflow, queue, priority, created_at: self.now, has_parent, has_lane })
     }
 
     /// Gives a new run its first place and its records. Answers whether the committing node holds it.
     fn place(&mut self, id: RunId, core: &Core, new: &'a NewRun) -> Result<bool, rusqlite::Error> {
+        if core.has_lane {
+            self.declare(core.queue)?;
+        }
         let opened_at = self.now + new.delay.unwrap_or(Duration::ZERO);
         let owner = if opened_at > self.now || self.mirror.is_none() { None } else { new.owner.as_ref() };
         let owner = match owner {
@@ -72,7 +75,8 @@ impl<'a> Batch<'a> {
             mirror.add(id, held);
             return Ok(true);
         } else {
-            self.make_ready(id, *core, carried);
+            let lane = new.queue_key.as_deref().map(|key| lane(Some(key)));
+            self.make_ready_in(lane, id, *core, carried);
         }
         Ok(false)
     }

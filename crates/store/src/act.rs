@@ -227,6 +227,8 @@ pub struct NewRun {
     pub workflow: Arc<str>,
     /// The queue it waits in.
     pub queue: Arc<str>,
+    /// What it is counted by within its queue. The queue is declared with it, without limits, if it was not before.
+    pub queue_key: Option<Arc<str>>,
     /// 0 is the most urgent, 9 the least.
     pub priority: u8,
     /// How long after the commit it may first run. `None` and less than a microsecond mean at once.
@@ -251,8 +253,8 @@ pub struct NewRun {
     /// Records that it starts with (a fork's), all of generation 1, or of 0 where they count as older than the run.
     pub steps: Vec<StepRow>,
     /// Set when the committing node wants to hold it from the start. The store agrees only if there is a
-    /// committing node, the run has no delay, and no run of the same workflow is ready in the same queue
-    /// (this node could claim that one first); otherwise the run is made as if this were `None`.
+    /// committing node, the run has no delay, its queue was not declared, and no run of the same workflow is ready in the
+    /// same queue (this node could claim that one first); otherwise the run is made as if this were `None`.
     pub owner: Option<Owner>,
 }
 

@@ -17,6 +17,7 @@ mod host;
 #[cfg(feature = "memory")]
 mod memory;
 mod query;
+mod queue;
 mod record;
 mod spread;
 mod store;
@@ -38,6 +39,9 @@ pub use host::host_name;
 #[cfg(feature = "memory")]
 pub use memory::{Call, Memory, Moment, Side, Verdict};
 pub use query::{Page, Query};
+pub use queue::{
+    Lanes, Load, QueueChange, QueueChanged, QueueLimits, QueueRow, QueueState, Rate, TakenSlot, choose, lane,
+};
 pub use record::{
     DefinitionId, DefinitionRow, End, InboxRow, NodeRow, Parent, Place, RunImage, RunRow, RunSummary,
     SavedRow, Standing, StepRow, Wait,

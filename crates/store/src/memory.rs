@@ -5,6 +5,7 @@ mod commit;
 mod discard;
 mod fault;
 mod node;
+mod queue;
 mod spread;
 mod state;
 
@@ -22,8 +23,9 @@ pub use self::fault::{Call, Moment, Side, Verdict};
 use self::{fault::Process, state::State};
 use crate::{
     Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End, Heartbeat,
-    Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim,
-    SpreadClaimed, SpreadRow, Store, StoreError, Swapped, Swept, Unit, Written,
+    Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, QueueChange, QueueChanged, QueueRow,
+    Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store, StoreError, Swapped, Swept, Unit,
+    Written,
 };
 
 /// A store that keeps everything in memory: the shortest code that is right.
@@ -191,6 +193,14 @@ impl Store for Memory {
 
     fn look(&self, request: Claim) -> Answer<'_, Looked> {
         self.call(Call::Read, Some(request.node), |state| Ok(state.look(&request)))
+    }
+
+    fn change_queue(&self, queue: Arc<str>, change: QueueChange) -> Answer<'_, QueueChanged> {
+        self.call(Call::ChangeQueue, None, |state| Ok(state.change_queue(&queue, change)))
+    }
+
+    fn queues(&self, only: Option<Arc<str>>) -> Answer<'_, Vec<QueueRow>> {
+        self.call(Call::Read, None, |state| Ok(state.queue_rows(only.as_ref())))
     }
 
     fn claim_tasks(&self, request: SpreadClaim) -> Answer<'_, SpreadClaimed> {

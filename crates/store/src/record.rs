@@ -33,6 +33,8 @@ pub struct RunRow {
     pub workflow: Arc<str>,
     /// The queue it waits in.
     pub queue: Arc<str>,
+    /// What it is counted by within its queue.
+    pub queue_key: Option<Arc<str>>,
     /// 0 is the most urgent, 9 the least.
     pub priority: u8,
     /// When its start was committed.

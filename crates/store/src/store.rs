@@ -7,8 +7,9 @@ use tokio::sync::broadcast;
 use windlass_core::{ClaimId, NodeId, RunId, Time};
 
 use crate::{
-    Aged, AgedRun, Cell, DefinitionId, DefinitionRow, Discard, End, InboxRow, NodeRow, Page, Query, Refusal,
-    RunImage, SpreadClaim, SpreadClaimed, SpreadRow, StoreError, Swapped, Unit, Written,
+    Aged, AgedRun, Cell, DefinitionId, DefinitionRow, Discard, End, InboxRow, NodeRow, Page, Query,
+    QueueChange, QueueChanged, QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow,
+    StoreError, Swapped, Unit, Written,
 };
 
 /// A store's answer, on its way.
@@ -77,6 +78,12 @@ pub trait Store: Send + Sync + 'static {
     /// Makes due runs ready, and takes ready runs for a node: the most urgent first, then the oldest (by id),
     /// over all the queues together. A queue that has reached its limit is passed over.
     ///
+    /// **Declared queues** ([`Store::change_queue`]) give each of their keys its turn, one run at a time, beginning after the
+    /// key that had the last; among the runs of a key the most urgent comes first. Beside other queues they are weighed by
+    /// the run that comes next. Whatever is taken from one takes a slot, in the same transaction, and no more is taken
+    /// than its limits allow then. A run keeps its slot until it ends or is given up; with
+    /// [`hold`](crate::QueueLimits::hold) until it ends, and is taken before all others when it is ready again.
+    ///
     /// Every waiting run whose time has come becomes ready, in whatever state, queue and workflow. (A store
     /// may bound how many in one call; then it answers `more`.)
     ///
@@ -87,6 +94,13 @@ pub trait Store: Send + Sync + 'static {
     /// Looks for what a claim like this one would find, without the right to write. It takes nothing and makes nothing
     /// ready, so it is not fenced.
     fn look(&self, request: Claim) -> Answer<'_, Looked>;
+
+    /// Changes what a queue is told, and declares it if it was not. Runs that are held when it is declared take slots,
+    /// however many they are.
+    fn change_queue(&self, queue: Arc<str>, change: QueueChange) -> Answer<'_, QueueChanged>;
+
+    /// The queues that were declared, by name; of one name, if one is given.
+    fn queues(&self, only: Option<Arc<str>>) -> Answer<'_, Vec<QueueRow>>;
 
     /// Takes published attempts that nobody holds: the most urgent first, then those of the oldest run (by id), by
     /// step and attempt, over all queues together.
@@ -261,10 +275,13 @@ pub struct Claimed {
     pub now: Time,
     /// The runs, now held by the node, the most urgent first, then the oldest.
     pub runs: Vec<RunImage>,
-    /// When the next waiting run is due, of any queue and workflow.
+    /// When the next waiting run is due, of any queue and workflow, or the rate of one of the queues lets the next one be
+    /// taken, if it lets none now.
     pub next_due: Option<Time>,
     /// Whether the same request with a fresh claim would take something.
     pub more: bool,
+    /// Whether one of the queues was declared: then what is given up may make room for what was passed over.
+    pub limited: bool,
 }
 
 /// The answer to a look.
@@ -272,12 +289,14 @@ pub struct Claimed {
 pub struct Looked {
     /// The store's time.
     pub now: Time,
-    /// When the next waiting run is due, of any queue and workflow.
+    /// The same as in [`Claimed::next_due`].
     pub next_due: Option<Time>,
     /// Whether a run is ready that the claim may have, or due.
     pub work: bool,
     /// Whether a run is blocked that the claim would make ready if it asked for [`Claim::free_own`].
     pub own_blocked: bool,
+    /// The same as in [`Claimed::limited`].
+    pub limited: bool,
 }
 
 impl Looked {

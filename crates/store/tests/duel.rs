@@ -9,8 +9,9 @@ use tokio::sync::broadcast;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
     Act, Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End,
-    Heartbeat, Hint, InboxRow, Joined, KeyLife, Looked, NewNode, NodeRow, Page, Query, Reach, Refusal,
-    RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store, Swapped, Swept, Unit, Written,
+    Heartbeat, Hint, InboxRow, Joined, KeyLife, Looked, NewNode, NodeRow, Page, Query, QueueChange,
+    QueueChanged, QueueRow, Reach, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store, Swapped,
+    Swept, Unit, Written,
     conformance::{Duel, Fixture, MemoryFixture},
 };
 
@@ -120,6 +121,14 @@ impl Store for Bent {
 
     fn look(&self, request: Claim) -> Answer<'_, Looked> {
         self.inner.look(request)
+    }
+
+    fn change_queue(&self, queue: Arc<str>, change: QueueChange) -> Answer<'_, QueueChanged> {
+        self.inner.change_queue(queue, change)
+    }
+
+    fn queues(&self, only: Option<Arc<str>>) -> Answer<'_, Vec<QueueRow>> {
+        self.inner.queues(only)
     }
 
     fn claim_tasks(&self, request: SpreadClaim) -> Answer<'_, SpreadClaimed> {

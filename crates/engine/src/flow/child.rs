@@ -74,6 +74,11 @@ impl<'f, O> ChildWait<'f, O> {
         self.with(|child| child.is_left = true)
     }
 
+    /// Sets what the child is counted by within its queue, as [`Start::queue_key`](crate::Start::queue_key) does.
+    pub fn queue_key(self, key: &str) -> Self {
+        self.with(|child| child.new.queue_key = Some(key.into()))
+    }
+
     /// Sets the queue that the child waits in. Default: `default`.
     pub fn queue(self, queue: &str) -> Self {
         self.with(|child| child.new.queue = queue.into())

@@ -201,6 +201,7 @@ fn child_of(parent: Parent, delay: Option<Duration>) -> NewRun {
     NewRun {
         workflow: "child".into(),
         queue: "default".into(),
+        queue_key: None,
         priority: 5,
         delay,
         timeout: None,

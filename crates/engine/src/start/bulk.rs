@@ -26,6 +26,7 @@ pub struct BulkStart<I> {
     inputs: Vec<I>,
     settings: Settings,
     key: Option<KeyOf<I>>,
+    queue_key: Option<KeyOf<I>>,
 }
 
 /// Makes a run's key from its input.
@@ -41,6 +42,7 @@ impl<I: Serialize + Send + Sync + 'static> BulkStart<I> {
             inputs: inputs.into_iter().collect(),
             settings: Settings::default(),
             key: None,
+            queue_key: None,
         }
     }
 
@@ -53,6 +55,13 @@ impl<I: Serialize + Send + Sync + 'static> BulkStart<I> {
     /// The queue of all of them. Default: `default`.
     pub fn queue(mut self, queue: impl Into<Arc<str>>) -> Self {
         self.settings.queue = Some(queue.into());
+        self
+    }
+
+    /// What each run is counted by within its queue, made from its input: see
+    /// [`Start::queue_key`](crate::Start::queue_key).
+    pub fn queue_key(mut self, key: impl Fn(&I) -> String + Send + 'static) -> Self {
+        self.queue_key = Some(Box::new(key));
         self
     }
 
@@ -81,7 +90,7 @@ impl<I: Serialize + Send + Sync + 'static> BulkStart<I> {
     }
 
     async fn begin(self) -> Result<Vec<RunId>, Error> {
-        let Self { client, workflow, timeout, inputs, mut settings, key } = self;
+        let Self { client, workflow, timeout, inputs, mut settings, key, queue_key } = self;
         known(&client, &workflow)?;
         let mut ids = Vec::with_capacity(inputs.len());
         let mut inputs = inputs.into_iter();
@@ -92,6 +101,7 @@ impl<I: Serialize + Send + Sync + 'static> BulkStart<I> {
             let mut units = Vec::new();
             for input in inputs.by_ref().take(BULK) {
                 settings.key = key.as_ref().map(|key| key(&input));
+                settings.queue_key = queue_key.as_ref().map(|key| key(&input).into());
                 let input = Slot::new(input).map_err(input_error)?;
                 let new = new_run(client.hub(), &workflow, timeout, &input, &settings)?;
                 units.push(Unit { run: RunId::new(), act: Act::Start(Box::new(new)) });

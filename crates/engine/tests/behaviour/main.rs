@@ -6,6 +6,7 @@ mod guards;
 mod lab;
 mod launch;
 mod limits;
+mod queues;
 mod retention;
 mod spread;
 mod steering;

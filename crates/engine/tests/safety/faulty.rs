@@ -13,8 +13,9 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
     Act, Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End,
-    Heartbeat, Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, Refusal, RunImage, SpreadClaim,
-    SpreadClaimed, SpreadRow, Store, StoreError, Swapped, Swept, Unit, Written,
+    Heartbeat, Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, QueueChange, QueueChanged,
+    QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store, StoreError, Swapped, Swept,
+    Unit, Written,
 };
 
 /// A call that changes something, as a test may want to know it.
@@ -269,6 +270,14 @@ impl Store for Faulty {
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
         self.call(Asked::Claim, move |store| store.claim(request), |_| {})
+    }
+
+    fn change_queue(&self, queue: Arc<str>, change: QueueChange) -> Answer<'_, QueueChanged> {
+        self.call(Asked::Other, move |store| store.change_queue(queue, change), |_| {})
+    }
+
+    fn queues(&self, only: Option<Arc<str>>) -> Answer<'_, Vec<QueueRow>> {
+        self.inner.queues(only)
     }
 
     fn look(&self, request: Claim) -> Answer<'_, Looked> {

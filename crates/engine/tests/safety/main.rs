@@ -34,6 +34,7 @@ mod program;
 #[cfg(feature = "postgres")]
 #[path = "../transactions/proxy.rs"]
 mod proxy;
+mod queues;
 mod relay;
 mod role;
 mod room;

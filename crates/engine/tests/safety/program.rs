@@ -60,6 +60,7 @@ fn program() {
             Part::Attend => crate::flow_time::attend(&role, &room, ledger, orders()).await,
             Part::Serve => serve(&role, &room, ledger).await,
             Part::Spread => spread(&role, &room, ledger).await,
+            Part::Queue => crate::queues::serve(&role, &room, orders()).await,
             Part::Poison => poison(&role, &room, ledger).await,
             Part::Enter => entries::serve(&role, &room, orders()).await,
             #[cfg(all(feature = "postgres", target_os = "linux"))]

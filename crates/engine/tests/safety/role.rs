@@ -49,6 +49,8 @@ pub enum Part {
     Serve,
     /// Executes what is spread, a few tasks at once, and starts such a run when it is told to.
     Spread,
+    /// Runs what there is in a queue with limits, and looks whether they are kept.
+    Queue,
     /// The same as to serve, with a task that kills the process.
     Poison,
     /// Runs tasks that make entries in a table of the database, each in a transaction with its record, and does what it

@@ -7,8 +7,8 @@ use windlass_core::{ClaimId, NodeId, RunId, Time};
 use super::{
     Batch, Begun, LOCK, Letter, Outcome, TELL, beginning,
     statements::{
-        CHECKED_INBOX, CHECKED_SAVED, CHECKED_SPREAD, CHECKED_STEPS, FORGET, FRESH, GIVEN, KEYS, KNOWN_ENDS,
-        STARTS, TAGS, TAKE_KEYS,
+        CHECKED_INBOX, CHECKED_SAVED, CHECKED_SPREAD, CHECKED_STEPS, DECLARE, FORGET, FRESH, GIVEN, KEYS,
+        KNOWN_ENDS, STARTS, TAGS, TAKE_KEYS,
     },
 };
 use crate::{column, error::Fault, session::Session};
@@ -43,6 +43,8 @@ impl Batch<'_> {
         let taken = Letter::of(session, TAKE_KEYS, keys.run.is_empty(), &taken).await?;
         let kept = keys.kept();
         let kept = Letter::of(session, KEYS, keys.run.is_empty(), &kept).await?;
+        let declared = starts.declared.columns();
+        let declared = Letter::of(session, DECLARE, starts.declared.run.is_empty(), &declared).await?;
         let is_fresh = keys.run.is_empty();
         let fresh = starts.fresh_columns(&node);
         let fresh = Letter::of(session, FRESH, !is_fresh || starts.id.is_empty(), &fresh).await?;
@@ -66,6 +68,7 @@ impl Batch<'_> {
             saved,
             taken,
             kept,
+            declared,
             fresh,
             begun,
             tags,
@@ -83,6 +86,7 @@ impl Batch<'_> {
             saved.rows(),
             taken.rows(),
             kept.rows(),
+            declared.rows(),
             fresh.rows(),
             begun.rows(),
             tags.rows(),
@@ -96,6 +100,7 @@ impl Batch<'_> {
             written?;
         }
         let keys = keys.facts(&kept?)?;
+        declared?;
         let mut all = match fresh?.first() {
             Some(row) => starts.begun(row)?,
             None => Vec::new(),
@@ -134,7 +139,7 @@ impl super::KnownEnds<'_> {
 }
 
 impl super::Starts<'_> {
-    fn fresh_columns<'p>(&'p self, node: &'p Option<Uuid>) -> [&'p (dyn ToSql + Sync); 19] {
+    fn fresh_columns<'p>(&'p self, node: &'p Option<Uuid>) -> [&'p (dyn ToSql + Sync); 20] {
         [
             &self.id,
             &self.workflow,
@@ -155,6 +160,7 @@ impl super::Starts<'_> {
             node,
             &self.parent,
             &self.parent_topic,
+            &self.queue_key,
         ]
     }
 

@@ -30,17 +30,23 @@ pub(super) const GIVE_UP: &str = "\
             AS u (run, tenure, definition, state, until, topics, reason, blocked_by) \
         WHERE r.id = u.run AND r.tenure = u.tenure AND NOT EXISTS (SELECT FROM {s}.ended AS e \
             WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
-        RETURNING r.id, r.queue, r.workflow, r.priority, u.state, u.until, u.reason, u.blocked_by, \
+        RETURNING r.id, r.queue, r.queue_key, r.workflow, r.priority, u.state, u.until, u.reason, u.blocked_by, \
                   ARRAY (SELECT json_array_elements_text(u.topics::json)) AS topics), \
     seen AS MATERIALIZED (\
         SELECT gone.*, state IS NULL OR coalesce(until <= {s}.clock(), false) \
             OR EXISTS (SELECT FROM {s}.inbox AS i WHERE i.run = gone.id AND i.topic = ANY(gone.topics)) AS is_ready \
         FROM gone), \
+    vacated AS (\
+        DELETE FROM {s}.slot AS s WHERE s.run = ANY (ARRAY (SELECT id FROM gone)) \
+          AND NOT EXISTS (SELECT FROM {s}.queue AS q WHERE q.name = s.queue AND q.hold)), \
+    kept AS (\
+        UPDATE {s}.slot AS s SET node = NULL WHERE s.run = ANY (ARRAY (SELECT id FROM gone)) \
+          AND EXISTS (SELECT FROM {s}.queue AS q WHERE q.name = s.queue AND q.hold)), \
     parked AS (\
         INSERT INTO {s}.waiting (run, workflow, state, until, topics, reason, blocked_by) \
         SELECT id, workflow, state, until, topics, reason, blocked_by FROM seen WHERE NOT is_ready) \
-    INSERT INTO {s}.ready (queue, workflow, priority, run) \
-    SELECT queue, workflow, priority, id FROM seen WHERE is_ready";
+    INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
+    SELECT queue, {s}.lane(queue_key), workflow, priority, id FROM seen WHERE is_ready";
 
 /// Inbox rows that held runs have taken in.
 #[derive(Default)]

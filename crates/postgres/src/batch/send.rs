@@ -32,8 +32,8 @@ pub(super) const SEND: &str = "\
             WHERE w.topics @> ARRAY[f.topic])) \
         RETURNING run), \
     made_ready AS (\
-        INSERT INTO {s}.ready (queue, workflow, priority, run) \
-        SELECT r.queue, r.workflow, r.priority, r.id \
+        INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
+        SELECT r.queue, {s}.lane(r.queue_key), r.workflow, r.priority, r.id \
         FROM woken CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = woken.run OFFSET 0) AS r) \
     SELECT exists, state, is_known FROM found ORDER BY no";
 

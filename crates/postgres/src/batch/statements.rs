@@ -21,6 +21,7 @@ pub(super) const CHECKED_STEPS: &str = "\
         unnest($11::bytea[])";
 /// Ends of runs that the node holds beyond doubt. A last step that only completed comes with them.
 pub(super) const KNOWN_ENDS: &str = "\
+    WITH freed AS (DELETE FROM {s}.slot WHERE run = ANY ($2::uuid[])) \
     INSERT INTO {s}.ended (workflow, run, generation, state, at, claim, definition, output, failure, step_name, \
                            step_attempt, step_epoch, step_started_at, step_ended_at, step_output) \
     SELECT u.workflow, u.run, u.generation, u.state, (SELECT {s}.clock()), u.claim, u.definition, u.output, u.failure, \
@@ -52,6 +53,12 @@ pub(super) const STEPS: &str = "\
         WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
     ORDER BY u.no ON CONFLICT DO NOTHING";
 pub(super) const ENDS: &str = "\
+    WITH mine AS MATERIALIZED (\
+        SELECT r.id FROM unnest($1::uuid[], $3::int[]) AS u (run, tenure) \
+        CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
+        WHERE r.tenure = u.tenure AND NOT EXISTS (SELECT FROM {s}.ended AS e \
+            WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0)), \
+    freed AS (DELETE FROM {s}.slot WHERE run = ANY (ARRAY (SELECT id FROM mine))) \
     INSERT INTO {s}.ended (workflow, run, generation, state, at, claim, definition, output, failure) \
     SELECT r.workflow, r.id, r.generation, u.state, (SELECT {s}.clock()), u.claim, \
            CASE WHEN r.definition IS NULL THEN u.definition END, u.output, u.failure \
@@ -98,31 +105,41 @@ pub(super) const KEYS: &str = "\
     FROM unnest($1::uuid[], $2::text[], $3::text[]) WITH ORDINALITY AS u (run, workflow, key, no) \
     LEFT JOIN LATERAL (SELECT * FROM {s}.key WHERE workflow = u.workflow AND key = u.key OFFSET 0) AS k ON true \
     ORDER BY u.no";
+/// Queues in which runs that begin have keys. A queue that is declared has no run that is held from its start.
+pub(super) const DECLARE: &str = "\
+    INSERT INTO {s}.queue (name) \
+    SELECT DISTINCT u.queue FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[]) AS u (queue, run, workflow, key) \
+    WHERE NOT EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.run OFFSET 0) AND (u.key IS NULL OR EXISTS (\
+        SELECT FROM {s}.key AS k WHERE k.workflow = u.workflow AND k.key = u.key AND k.run = u.run OFFSET 0)) \
+    ORDER BY u.queue ON CONFLICT DO NOTHING";
 /// Runs without keys that begin. One that is wanted by the node is its own if nothing of the same line is ready. Answers
 /// in which of the lines something is, and the row of `holding`.
 pub(super) const FRESH: &str = "\
     WITH seen AS MATERIALIZED (\
         SELECT {s}.clock() AS now, ARRAY (\
             SELECT l.no::int FROM unnest($15::text[], $16::text[]) WITH ORDINALITY AS l (queue, workflow, no) \
-            WHERE EXISTS (SELECT FROM {s}.ready AS a WHERE a.queue = l.queue AND a.workflow = l.workflow)) AS busy), \
+            WHERE EXISTS (SELECT FROM {s}.ready AS a WHERE a.queue = l.queue AND a.lane = '' AND a.workflow = l.workflow) \
+               OR EXISTS (SELECT FROM {s}.queue AS d WHERE d.name = l.queue)) AS busy), \
     started AS (\
         INSERT INTO {s}.run (id, workflow, queue, priority, generation, definition, opened_at, recoveries, \
-                             created_at, timeout, input, context, tags, forked_from, trace, parent, parent_topic) \
+                             created_at, timeout, input, context, tags, forked_from, trace, parent, parent_topic, \
+                             queue_key) \
         SELECT u.id, u.workflow, u.queue, u.priority, 1, \
                CASE WHEN u.line <> ALL(busy) THEN u.definition END, \
                CASE WHEN u.delay > 0 THEN {s}.after(u.delay) ELSE now END, 0, now, u.timeout, u.input, u.context, \
-               u.tags, u.forked_from, u.trace, u.parent, u.parent_topic \
+               u.tags, u.forked_from, u.trace, u.parent, u.parent_topic, u.queue_key \
         FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS workflow, unnest($3::text[]) AS queue, \
             unnest($4::smallint[]) AS priority, unnest($5::bigint[]) AS delay, unnest($6::bigint[]) AS timeout, \
             unnest($7::bytea[]) AS input, unnest($8::bytea[]) AS context, unnest($9::text[]) AS tags, \
             unnest($10::uuid[]) AS forked_from, unnest($11::text[]) AS trace, unnest($13::bigint[]) AS definition, \
-            unnest($14::int[]) AS line, unnest($18::uuid[]) AS parent, unnest($19::text[]) AS parent_topic) AS u, seen), \
+            unnest($14::int[]) AS line, unnest($18::uuid[]) AS parent, unnest($19::text[]) AS parent_topic, \
+            unnest($20::text[]) AS queue_key) AS u, seen), \
     ready AS (\
-        INSERT INTO {s}.ready (queue, workflow, priority, run) \
-        SELECT u.queue, u.workflow, u.priority, u.id \
+        INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
+        SELECT u.queue, {s}.lane(u.queue_key), u.workflow, u.priority, u.id \
         FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS workflow, unnest($3::text[]) AS queue, \
             unnest($4::smallint[]) AS priority, unnest($5::bigint[]) AS delay, unnest($12::bigint[]) AS claim, \
-            unnest($14::int[]) AS line) AS u, seen \
+            unnest($14::int[]) AS line, unnest($20::text[]) AS queue_key) AS u, seen \
         WHERE u.delay = 0 AND (u.claim IS NULL OR u.line = ANY(busy))), \
     waiting AS (\
         INSERT INTO {s}.waiting (run, workflow, state, until, topics) \
@@ -140,24 +157,27 @@ pub(super) const FRESH: &str = "\
 pub(super) const STARTS: &str = "\
     WITH new AS MATERIALIZED (\
         SELECT u.*, u.claim IS NOT NULL AND u.delay = 0 AND NOT EXISTS (\
-            SELECT FROM {s}.ready AS a WHERE a.queue = u.queue AND a.workflow = u.workflow) AS own \
+            SELECT FROM {s}.ready AS a WHERE a.queue = u.queue AND a.lane = '' AND a.workflow = u.workflow) \
+            AND NOT EXISTS (SELECT FROM {s}.queue AS d WHERE d.name = u.queue) AS own \
         FROM unnest($1::uuid[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[], $7::bytea[], \
                     $8::bytea[], $9::text[], $10::text[], $11::uuid[], $12::text[], $13::bigint[], $14::bigint[], \
-                    $16::uuid[], $17::text[]) \
+                    $16::uuid[], $17::text[], $18::text[]) \
             AS u (id, workflow, queue, priority, delay, timeout, input, context, key, tags, forked_from, trace, \
-                  claim, definition, parent, parent_topic) \
+                  claim, definition, parent, parent_topic, queue_key) \
         WHERE u.key IS NULL OR (\
             EXISTS (SELECT FROM {s}.key AS k WHERE k.workflow = u.workflow AND k.key = u.key AND k.run = u.id OFFSET 0) \
             AND NOT EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.id OFFSET 0))), \
     started AS (\
         INSERT INTO {s}.run (id, workflow, queue, priority, generation, definition, opened_at, recoveries, \
-                             created_at, timeout, input, context, key, tags, forked_from, trace, parent, parent_topic) \
+                             created_at, timeout, input, context, key, tags, forked_from, trace, parent, parent_topic, \
+                             queue_key) \
         SELECT id, workflow, queue, priority, 1, CASE WHEN own THEN definition END, {s}.after(delay), 0, \
-               (SELECT {s}.clock()), timeout, input, context, key, tags, forked_from, trace, parent, parent_topic \
+               (SELECT {s}.clock()), timeout, input, context, key, tags, forked_from, trace, parent, parent_topic, \
+               queue_key \
         FROM new), \
     ready AS (\
-        INSERT INTO {s}.ready (queue, workflow, priority, run) \
-        SELECT queue, workflow, priority, id FROM new WHERE delay = 0 AND NOT own), \
+        INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
+        SELECT queue, {s}.lane(queue_key), workflow, priority, id FROM new WHERE delay = 0 AND NOT own), \
     waiting AS (\
         INSERT INTO {s}.waiting (run, workflow, state, until, topics) \
         SELECT id, workflow, 0, {s}.after(delay), '{}' FROM new WHERE delay > 0), \

@@ -29,8 +29,8 @@ pub(super) const TELL: &str = "\
                 SELECT ctid AS place, topics FROM {s}.waiting WHERE run = f.run OFFSET 0) AS w \
             WHERE w.topics @> ARRAY[f.topic])) \
         RETURNING run) \
-    INSERT INTO {s}.ready (queue, workflow, priority, run) \
-    SELECT r.queue, r.workflow, r.priority, r.id \
+    INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
+    SELECT r.queue, {s}.lane(r.queue_key), r.workflow, r.priority, r.id \
     FROM woken CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = woken.run OFFSET 0) AS r";
 
 /// Held runs that end and have parents, in the order in which they end.

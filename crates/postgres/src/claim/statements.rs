@@ -6,11 +6,13 @@ pub(super) const DUE: &str = "\
         DELETE FROM {s}.waiting AS w WHERE w.run IN (\
             SELECT run FROM {s}.waiting WHERE until <= {s}.clock() ORDER BY until LIMIT $1 FOR UPDATE SKIP LOCKED) \
         RETURNING w.run) \
-    INSERT INTO {s}.ready (queue, workflow, priority, run) \
-    SELECT r.queue, r.workflow, r.priority, r.id \
+    INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
+    SELECT r.queue, {s}.lane(r.queue_key), r.workflow, r.priority, r.id \
     FROM due CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = due.run OFFSET 0) AS r";
-pub(super) const NEXT_DUE: &str =
-    "SELECT until FROM {s}.waiting WHERE until IS NOT NULL ORDER BY until LIMIT 1";
+/// When the next one is due, and which of the queues were declared.
+pub(super) const NEXT_DUE: &str = "\
+    SELECT (SELECT until FROM {s}.waiting WHERE until IS NOT NULL ORDER BY until LIMIT 1), \
+           ARRAY (SELECT name FROM {s}.queue WHERE name = ANY ($1))";
 /// Whoever waits for others locks runs first, in the order of ids, and only then what stands for their places.
 pub(super) const UNBLOCK: &str = "\
     WITH blocked AS MATERIALIZED (\
@@ -20,8 +22,8 @@ pub(super) const UNBLOCK: &str = "\
         ORDER BY r.id FOR UPDATE OF r), \
     freed AS (\
         DELETE FROM {s}.waiting AS w USING blocked WHERE w.run = blocked.id RETURNING w.run) \
-    INSERT INTO {s}.ready (queue, workflow, priority, run) \
-    SELECT r.queue, r.workflow, r.priority, r.id \
+    INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
+    SELECT r.queue, {s}.lane(r.queue_key), r.workflow, r.priority, r.id \
     FROM freed CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = freed.run OFFSET 0) AS r";
 /// What somebody else is moving is passed over here, too: a claim waits for nobody.
 pub(super) const FREE_OWN: &str = "\
@@ -32,8 +34,8 @@ pub(super) const FREE_OWN: &str = "\
         FOR UPDATE OF w SKIP LOCKED), \
     freed AS (\
         DELETE FROM {s}.waiting AS w USING own WHERE w.run = own.run RETURNING w.run) \
-    INSERT INTO {s}.ready (queue, workflow, priority, run) \
-    SELECT r.queue, r.workflow, r.priority, r.id \
+    INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
+    SELECT r.queue, {s}.lane(r.queue_key), r.workflow, r.priority, r.id \
     FROM freed CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = freed.run OFFSET 0) AS r";
 /// A claim that is sent again while the first sending is still under way waits for it, and finds what it took.
 pub(super) const ALONE: &str = "SELECT pg_advisory_xact_lock($1)";
@@ -58,12 +60,12 @@ pub(super) const TAKE: &str = "\
         CROSS JOIN unnest($5::text[], $6::bigint[]) AS v (workflow, version) \
         LEFT JOIN unnest($9::text[], $10::text[], $11::smallint[], $12::uuid[]) AS b (queue, workflow, priority, run) \
             ON b.queue = q.queue AND b.workflow = v.workflow \
-        WHERE q.room > 0 AND NOT EXISTS (\
+        WHERE q.room > 0 AND NOT EXISTS (SELECT FROM {s}.queue AS d WHERE d.name = q.queue) AND NOT EXISTS (\
             SELECT FROM {s}.held WHERE node = $1 AND claims @> ARRAY[$2::bigint] AND claim = $2)), \
     seen AS MATERIALIZED (\
         SELECT head.*, line.room, line.version, r.* FROM line CROSS JOIN LATERAL (\
             SELECT a.ctid AS entry, a.queue, a.priority, a.run FROM {s}.ready AS a \
-            WHERE a.queue = line.queue AND a.workflow = line.workflow \
+            WHERE a.queue = line.queue AND a.lane = '' AND a.workflow = line.workflow \
               AND (a.priority, a.run) >= (line.priority, line.run) \
             ORDER BY a.priority, a.run LIMIT least(line.room, $7::bigint) FOR UPDATE SKIP LOCKED) AS head \
         CROSS JOIN LATERAL (\
@@ -100,7 +102,7 @@ pub(super) const TAKE: &str = "\
                CASE WHEN min(version) = max(version) THEN ARRAY[min(version)] ELSE array_agg(version) END \
         FROM picked HAVING count(*) > 0 RETURNING no) \
     SELECT r.id, r.workflow, r.queue, r.priority, r.created_at, r.timeout, r.input, r.context, r.key, r.tags, \
-           r.forked_from, r.trace, r.parent, r.parent_topic, r.generation, r.definition, r.opened_at, r.recoveries, \
+           r.forked_from, r.trace, r.parent, r.parent_topic, r.queue_key, r.generation, r.definition, r.opened_at, r.recoveries, \
            r.tenure = 1 AND r.has_records IS NULL, (SELECT no FROM added), r.tenure \
     FROM {s}.run AS r WHERE r.id = ANY (ARRAY (SELECT run FROM picked))";
 /// The limit keeps the planner from gathering all lines there are.
@@ -110,10 +112,11 @@ pub(super) const MORE: &str = "\
         LEFT JOIN unnest($3::text[], $4::text[], $5::smallint[], $6::uuid[]) AS b (queue, workflow, priority, run) \
             ON b.queue = q.queue AND b.workflow = v.workflow \
         CROSS JOIN LATERAL (\
-            SELECT FROM {s}.ready AS a WHERE a.queue = q.queue AND a.workflow = v.workflow \
+            SELECT FROM {s}.ready AS a WHERE a.queue = q.queue AND a.lane = '' AND a.workflow = v.workflow \
               AND (a.priority, a.run) >= \
                   (coalesce(b.priority, 0::smallint), coalesce(b.run, '00000000-0000-0000-0000-000000000000'::uuid)) \
-            LIMIT 1) AS head)";
+            LIMIT 1) AS head \
+        WHERE NOT EXISTS (SELECT FROM {s}.queue AS d WHERE d.name = q.queue))";
 /// Whatever a claim could find, in one statement, because it is asked again and again while there is nothing. What
 /// somebody else is moving is seen, and left to the claim.
 pub(super) const LOOK: &str = "\
@@ -122,8 +125,73 @@ pub(super) const LOOK: &str = "\
         EXISTS (\
             SELECT FROM unnest($1::text[]) AS q (queue) CROSS JOIN unnest($2::text[]) AS v (workflow) \
             CROSS JOIN LATERAL (\
-                SELECT FROM {s}.ready AS a WHERE a.queue = q.queue AND a.workflow = v.workflow LIMIT 1) AS head), \
+                SELECT FROM {s}.ready AS a WHERE a.queue = q.queue AND a.lane = '' AND a.workflow = v.workflow LIMIT 1) AS head \
+            WHERE NOT EXISTS (SELECT FROM {s}.queue AS d WHERE d.name = q.queue)), \
         EXISTS (\
             SELECT FROM unnest($2::text[], $3::bigint[]) AS v (workflow, version) \
             JOIN {s}.waiting AS w ON w.workflow = v.workflow AND w.state = 4 AND w.blocked_by IS DISTINCT FROM v.version \
-            JOIN {s}.run AS r ON r.id = w.run AND r.definition = v.version)";
+            JOIN {s}.run AS r ON r.id = w.run AND r.definition = v.version), \
+        ARRAY (SELECT name FROM {s}.queue WHERE name = ANY ($4))";
+
+/// The heads of the lines of some queues, the most urgent first, each with its weight.
+pub(super) const LINES: &str = "\
+    SELECT a.priority, a.run, a.queue, a.lane, a.workflow, (SELECT octet_length(r.input) + coalesce(octet_length(r.context), 0) FROM {s}.run AS r WHERE r.id = a.run) \
+           + coalesce((SELECT sum(coalesce(octet_length(s.output), 0) + coalesce(octet_length(s.detail), 0)) \
+                       FROM {s}.step AS s WHERE s.run = a.run), 0)::bigint \
+           + coalesce((SELECT sum(octet_length(i.body)) FROM {s}.inbox AS i WHERE i.run = a.run), 0)::bigint \
+    FROM unnest($1::text[], $2::bigint[]) AS q (queue, room) CROSS JOIN unnest($3::text[]) AS v (workflow) \
+    CROSS JOIN LATERAL (\
+        SELECT * FROM {s}.ready AS a WHERE a.queue = q.queue AND a.lane = '' AND a.workflow = v.workflow \
+        ORDER BY a.priority, a.run LIMIT q.room) AS a \
+    ORDER BY a.priority, a.run";
+/// The lanes of a queue from one on, by skipping from one to the next.
+pub(super) const LANES: &str = "\
+    WITH RECURSIVE walk (lane, no) AS (\
+        (SELECT a.lane, 1::bigint FROM {s}.ready AS a WHERE a.queue = $1 AND a.lane >= $2 ORDER BY a.lane LIMIT 1) \
+        UNION ALL \
+        SELECT (SELECT a.lane FROM {s}.ready AS a WHERE a.queue = $1 AND a.lane > w.lane ORDER BY a.lane LIMIT 1), w.no + 1 \
+        FROM walk AS w WHERE w.lane IS NOT NULL AND w.no < $3) \
+    SELECT lane FROM walk WHERE lane IS NOT NULL";
+/// The most urgent runs of some lanes of a queue, so many of each workflow.
+pub(super) const HEADS: &str = "\
+    SELECT a.priority, a.run, a.queue, a.lane, a.workflow, (SELECT octet_length(r.input) + coalesce(octet_length(r.context), 0) FROM {s}.run AS r WHERE r.id = a.run) \
+           + coalesce((SELECT sum(coalesce(octet_length(s.output), 0) + coalesce(octet_length(s.detail), 0)) \
+                       FROM {s}.step AS s WHERE s.run = a.run), 0)::bigint \
+           + coalesce((SELECT sum(octet_length(i.body)) FROM {s}.inbox AS i WHERE i.run = a.run), 0)::bigint \
+    FROM unnest($2::text[]) AS l (lane) CROSS JOIN unnest($3::text[]) AS v (workflow) \
+    CROSS JOIN LATERAL (\
+        SELECT * FROM {s}.ready AS a WHERE a.queue = $1 AND a.lane = l.lane AND a.workflow = v.workflow \
+        ORDER BY a.priority, a.run LIMIT $4) AS a \
+    ORDER BY a.priority, a.run";
+/// Those of some runs that are ready, the most urgent first.
+pub(super) const BACK: &str = "\
+    SELECT a.priority, a.run, a.queue, a.lane, a.workflow, (SELECT octet_length(r.input) + coalesce(octet_length(r.context), 0) FROM {s}.run AS r WHERE r.id = a.run) \
+           + coalesce((SELECT sum(coalesce(octet_length(s.output), 0) + coalesce(octet_length(s.detail), 0)) \
+                       FROM {s}.step AS s WHERE s.run = a.run), 0)::bigint \
+           + coalesce((SELECT sum(octet_length(i.body)) FROM {s}.inbox AS i WHERE i.run = a.run), 0)::bigint \
+    FROM unnest($1::uuid[]) AS u (run) CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
+    CROSS JOIN LATERAL (\
+        SELECT * FROM {s}.ready AS a WHERE a.queue = r.queue AND a.lane = {s}.lane(r.queue_key) AND a.workflow = r.workflow \
+          AND a.priority = r.priority AND a.run = r.id OFFSET 0) AS a \
+    WHERE a.workflow = ANY ($2) ORDER BY a.priority, a.run";
+/// Gives these to a node, but for what somebody else is moving.
+pub(super) const TAKE_THESE: &str = "\
+    WITH picked AS MATERIALIZED (\
+        SELECT a.entry, u.run, u.version, r.tenure \
+        FROM unnest($3::text[], $4::text[], $5::text[], $6::smallint[], $7::uuid[], $8::bigint[]) \
+            AS u (queue, lane, workflow, priority, run, version) \
+        CROSS JOIN LATERAL (\
+            SELECT a.ctid AS entry FROM {s}.ready AS a WHERE a.queue = u.queue AND a.lane = u.lane \
+              AND a.workflow = u.workflow AND a.priority = u.priority AND a.run = u.run FOR UPDATE SKIP LOCKED) AS a \
+        CROSS JOIN LATERAL (SELECT tenure FROM {s}.run WHERE id = u.run OFFSET 0) AS r), \
+    gone AS (\
+        DELETE FROM {s}.ready WHERE ctid = ANY (ARRAY (SELECT entry FROM picked))), \
+    added AS (\
+        INSERT INTO {s}.holding (node, claims, runs, tenures, definitions) \
+        SELECT $1, ARRAY[$2::bigint], array_agg(run), CASE WHEN max(tenure) > 1 THEN array_agg(tenure) END, \
+               CASE WHEN min(version) = max(version) THEN ARRAY[min(version)] ELSE array_agg(version) END \
+        FROM picked HAVING count(*) > 0 RETURNING no) \
+    SELECT r.id, r.workflow, r.queue, r.priority, r.created_at, r.timeout, r.input, r.context, r.key, r.tags, \
+           r.forked_from, r.trace, r.parent, r.parent_topic, r.queue_key, r.generation, r.definition, r.opened_at, r.recoveries, \
+           r.tenure = 1 AND r.has_records IS NULL, (SELECT no FROM added), r.tenure \
+    FROM {s}.run AS r WHERE r.id = ANY (ARRAY (SELECT run FROM picked))";

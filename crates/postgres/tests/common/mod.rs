@@ -63,6 +63,7 @@ pub fn new_run(claim: ClaimId, definition: DefinitionId) -> NewRun {
     NewRun {
         workflow: "etl".into(),
         queue: "default".into(),
+        queue_key: None,
         priority: 5,
         delay: None,
         timeout: None,

@@ -94,6 +94,7 @@ async fn an_engine_waits_for_an_applications_key_as_others_do() {
     let new = NewRun {
         workflow: "etl".into(),
         queue: "default".into(),
+        queue_key: None,
         priority: 5,
         delay: None,
         timeout: None,

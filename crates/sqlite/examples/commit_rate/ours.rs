@@ -52,6 +52,7 @@ impl Bench {
         let new = NewRun {
             workflow: Arc::clone(&self.workflow),
             queue: Arc::clone(&self.queue),
+            queue_key: None,
             priority: 5,
             delay: None,
             timeout: None,

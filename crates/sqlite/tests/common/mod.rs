@@ -13,6 +13,7 @@ pub fn new_run() -> NewRun {
     NewRun {
         workflow: Arc::from("etl"),
         queue: Arc::from("default"),
+        queue_key: None,
         priority: 5,
         delay: None,
         timeout: None,

@@ -12,6 +12,7 @@ mod holding;
 mod inbox;
 mod keys;
 mod nodes;
+mod queues;
 mod spread;
 mod starting;
 
@@ -197,6 +198,27 @@ cases! {
         a_look_finds_what_a_claim_would_and_takes_nothing,
         a_look_finds_the_blocked_runs_of_its_own_versions,
         a_version_keeps_its_number_and_its_first_body,
+    }
+    queues {
+        a_queue_says_what_it_was_told_and_what_is_in_it,
+        no_more_runs_are_held_than_a_queue_allows,
+        a_node_has_no_more_of_a_queue_than_its_share,
+        no_more_runs_of_a_key_are_held_than_a_queue_allows,
+        each_key_has_its_turn,
+        among_the_runs_of_a_key_the_most_urgent_comes_first,
+        a_declared_queue_is_weighed_beside_others_by_what_comes_next,
+        a_run_that_is_given_up_gives_its_slot_back,
+        a_run_that_is_parked_keeps_its_slot_if_the_queue_says_so,
+        slots_that_nobody_needs_go_when_a_queue_no_longer_holds,
+        the_slots_of_the_dead_are_free_when_they_are_swept,
+        the_slots_of_a_leaving_node_are_free,
+        a_paused_queue_keeps_what_it_has,
+        a_run_of_a_declared_queue_is_not_held_from_its_start,
+        what_is_held_when_a_queue_is_declared_counts,
+        limits_may_change_at_any_time,
+        a_claim_sent_again_takes_no_second_slot,
+        a_rate_lets_no_more_be_taken_in_any_span,
+        a_limited_queue_is_passed_over_by_nobody_who_waits_for_a_time,
     }
     spread {
         what_is_published_shows_everything_it_was_given,

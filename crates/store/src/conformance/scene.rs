@@ -228,6 +228,7 @@ pub(super) fn new_run() -> NewRun {
     NewRun {
         workflow: "etl".into(),
         queue: "default".into(),
+        queue_key: None,
         priority: 5,
         delay: None,
         timeout: None,

@@ -1,6 +1,9 @@
 //! Handing out runs.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use windlass_core::{RunId, RunState, Time};
 
@@ -25,23 +28,46 @@ impl State {
             taken = self.take(request);
         }
 
+        let (left, next) = self.on_offer(request, 1);
         Ok(Claimed {
             now,
             runs: taken.iter().map(|run| self.runs[run].image.clone()).collect(),
-            next_due: self.next_due(),
-            more: request.room > 0 && !self.claimable(request).is_empty(),
+            next_due: self.next_due().into_iter().chain(next).min(),
+            more: request.room > 0 && left.iter().any(|stream| !stream.is_empty()),
+            limited: self.is_limited(request),
         })
     }
 
     pub(super) fn look(&self, request: &Claim) -> Looked {
         let next_due = self.next_due();
         let is_due = next_due.is_some_and(|due| due <= self.now);
+        let (offer, next) = self.on_offer(request, 1);
         Looked {
             now: self.now,
-            next_due,
-            work: is_due || !self.claimable(request).is_empty(),
+            next_due: next_due.into_iter().chain(next).min(),
+            work: is_due || offer.iter().any(|stream| !stream.is_empty()),
             own_blocked: !self.own_blocked(&request.versions()).is_empty(),
+            limited: self.is_limited(request),
         }
+    }
+
+    /// Whether one of the queues was declared.
+    fn is_limited(&self, request: &Claim) -> bool {
+        request.queues.iter().any(|(queue, _)| self.queues.contains_key(queue))
+    }
+
+    /// What a request with so much room might get: one stream for all queues that were not declared, and one for each that
+    /// was, and when the rate of one lets the next be taken.
+    fn on_offer(&self, request: &Claim, room: usize) -> (Vec<VecDeque<RunId>>, Option<Time>) {
+        let is_plain = |run: &RunId| !self.queues.contains_key(&self.runs[run].image.run.queue);
+        let mut streams = vec![self.claimable(request).into_iter().filter(is_plain).collect()];
+        let mut next = None;
+        for (queue, limit) in request.queues.iter().filter(|(queue, _)| self.queues.contains_key(queue)) {
+            let turn = self.turn(request, queue, room.min(*limit));
+            streams.push(turn.runs);
+            next = next.into_iter().chain(turn.next).min();
+        }
+        (streams, next)
     }
 
     fn next_due(&self) -> Option<Time> {
@@ -91,7 +117,8 @@ impl State {
         let mut room: HashMap<_, _> = request.queues.iter().cloned().collect();
         let versions: HashMap<_, _> = request.workflows.iter().cloned().collect();
         let (mut taken, mut bytes) = (Vec::new(), 0);
-        for run in self.claimable(request) {
+        let mut streams = self.on_offer(request, request.room).0;
+        while let Some(run) = self.next_of(&mut streams) {
             if taken.len() == request.room || (bytes >= request.bytes && !taken.is_empty()) {
                 break;
             }
@@ -106,11 +133,22 @@ impl State {
             image.standing.definition.get_or_insert(versions[&image.run.workflow]);
             taken.push(run);
         }
+        self.seat(request.node, &taken);
+        self.most_urgent_first(&mut taken);
         taken
     }
 
+    /// The most urgent of those that come next.
+    fn next_of(&self, streams: &mut [VecDeque<RunId>]) -> Option<RunId> {
+        let urgency = |run: &RunId| (self.runs[run].image.run.priority, *run);
+        let heads =
+            streams.iter().enumerate().filter_map(|(at, stream)| Some((urgency(stream.front()?), at)));
+        let (_, at) = heads.min()?;
+        streams[at].pop_front()
+    }
+
     /// The ready runs that the request may have, in the order in which it would get them.
-    fn claimable(&self, request: &Claim) -> Vec<RunId> {
+    pub(super) fn claimable(&self, request: &Claim) -> Vec<RunId> {
         let mut runs = self.open_where(|kept| {
             let run = &kept.image.run;
             kept.image.standing.place == Place::Ready

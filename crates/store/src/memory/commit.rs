@@ -121,7 +121,11 @@ impl State {
         }
 
         let opened_at = self.now + new.delay.unwrap_or_default();
-        let owner = node.zip(new.owner.as_ref()).filter(|_| !self.has_ready(&new.workflow, &new.queue));
+        if new.queue_key.is_some() {
+            self.queues.entry(Arc::clone(&new.queue)).or_default();
+        }
+        let is_busy = self.queues.contains_key(&new.queue) || self.has_ready(&new.workflow, &new.queue);
+        let owner = node.zip(new.owner.as_ref()).filter(|_| !is_busy);
         let (place, definition) = match owner {
             _ if opened_at > self.now => (Place::Waiting(delayed(opened_at)), None),
             Some((node, owner)) => (Place::Owned { node, claim: owner.claim }, Some(owner.definition)),
@@ -134,6 +138,7 @@ impl State {
             id,
             workflow: new.workflow.clone(),
             queue: new.queue.clone(),
+            queue_key: new.queue_key.clone(),
             priority: new.priority,
             created_at: self.now,
             timeout: new.timeout,
@@ -208,6 +213,7 @@ impl State {
             self.make_ready(run);
         } else {
             kept.image.standing.place = Place::Waiting(wait.clone());
+            self.vacate(run);
             // Whoever sleeps until the next due run has to look again.
             self.changed = true;
         }
@@ -228,6 +234,7 @@ impl State {
 
     fn end(&mut self, run: RunId, by: Option<ClaimId>, end: &NewEnd) {
         let at = self.now;
+        self.free_slot(run);
         let kept = self.kept(run);
         for row in std::mem::take(&mut kept.image.inbox) {
             kept.messages.retain(|_, seq| *seq != row.seq);

@@ -32,6 +32,8 @@ pub enum Call {
     SwapCell,
     /// [`Store::define`](crate::Store::define).
     Define,
+    /// [`Store::change_queue`](crate::Store::change_queue).
+    ChangeQueue,
     /// Any method that only reads.
     Read,
 }

@@ -8,6 +8,7 @@ use std::{
 use bytes::Bytes;
 use windlass_core::{ClaimId, NodeId, RunId, StepKind, Time};
 
+use super::queue::Queue;
 use crate::{
     Cell, DefinitionId, DefinitionRow, End, NodeRow, Page, Place, Query, RunImage, RunSummary, StepRow,
     StoreError, Swapped, Wait,
@@ -26,6 +27,7 @@ pub(super) struct State {
     pub(super) open: BTreeSet<RunId>,
     pub(super) keys: HashMap<(Arc<str>, String), Key>,
     pub(super) cells: HashMap<Arc<str>, Cell>,
+    pub(super) queues: BTreeMap<Arc<str>, Queue>,
     pub(super) last_seq: i64,
     /// Whether somebody should be told.
     pub(super) changed: bool,
@@ -151,6 +153,7 @@ impl State {
     }
 
     pub(super) fn make_ready(&mut self, run: RunId) {
+        self.vacate(run);
         self.kept(run).image.standing.place = Place::Ready;
         self.changed = true;
     }

@@ -41,6 +41,7 @@ fn starting(run: RunId) -> Arc<Vec<Unit>> {
     let new = NewRun {
         workflow: "etl".into(),
         queue: "default".into(),
+        queue_key: None,
         priority: 5,
         delay: None,
         timeout: None,

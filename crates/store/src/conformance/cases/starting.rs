@@ -17,6 +17,7 @@ pub(super) async fn a_start_keeps_everything_it_was_given<F: Fixture>(fixture: F
     let [run, origin, parent] = [scene.run_id(), scene.run_id(), scene.run_id()];
     let new = NewRun {
         queue: "slow".into(),
+        queue_key: None,
         priority: 9,
         timeout: Some(Duration::from_secs(90)),
         input: b("[1]"),

@@ -143,6 +143,7 @@ impl<M: Fixture, S: Fixture> Arena<M, S> {
         let all = || Query { limit: usize::MAX, ..Query::default() };
         let page = show(subject.find(all()).await.map(|page| self.theirs.page(page)));
         differ("all runs", show(model.find(all()).await), page)?;
+        differ("all queues", show(model.queues(None).await), show(subject.queues(None).await))?;
         differ("all ends", self.ends(model).await, self.ends(subject).await)?;
         for workflow in WORKFLOWS {
             for key in KEYS {

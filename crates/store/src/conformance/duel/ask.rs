@@ -7,8 +7,8 @@ use windlass_core::NodeId;
 
 use crate::{
     Act, Aged, Claim, Claimed, Death, DefinitionId, Discard, Heartbeat, InboxRow, Joined, NewNode, NodeRow,
-    Page, Place, Query, RunImage, SpreadClaim, SpreadRow, Standing, Store, StoreError, Unit, Wait,
-    conformance::Fixture,
+    Page, Place, Query, QueueChange, RunImage, SpreadClaim, SpreadRow, Standing, Store, StoreError, Unit,
+    Wait, conformance::Fixture,
 };
 
 /// An operation.
@@ -30,6 +30,7 @@ pub(super) enum Ask {
     Cell(Arc<str>),
     SwapCell(Option<NodeId>, Arc<str>, u64, Bytes),
     Discard(Discard),
+    ChangeQueue(Arc<str>, QueueChange),
 }
 
 /// How one store's numbers are called by the model. The model's own are empty.
@@ -94,6 +95,7 @@ impl Ask {
             }
             Self::Aged(request) => show(store.aged(request).await),
             Self::Discard(request) => show(store.discard(request).await),
+            Self::ChangeQueue(queue, change) => show(store.change_queue(queue, change).await),
             Self::Find(query) => show(store.find(query).await.map(|page| names.page(page))),
         }
     }

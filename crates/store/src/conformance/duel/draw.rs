@@ -12,10 +12,13 @@ use super::{
 };
 use crate::{
     Act, Aged, Claim, Death, Discard, Idle, KeyConflict, KeyLife, Keyed, NewEnd, NewKey, NewMessage, NewNode,
-    NewRun, OUTCOME, Owner, Parent, Place, Query, RunImage, StepRow, Unit, Wait, conformance::TestClock,
+    NewRun, OUTCOME, Owner, Parent, Place, Query, QueueChange, QueueLimits, Rate, RunImage, StepRow, Unit,
+    Wait, conformance::TestClock,
 };
 
 pub(super) const QUEUES: [&str; 2] = ["default", "slow"];
+/// The queue that has limits.
+const TIGHT: &str = "tight";
 const TOPICS: [&str; 6] = ["paid", "cancel", "go", OUTCOME, ">a", ">b"];
 const CHILDREN: [&str; 2] = [">a", ">b"];
 const CELLS: [&str; 2] = ["stripe", "bank"];
@@ -51,7 +54,8 @@ impl World {
             34..47 => self.claim(dice, node),
             47..52 => self.claim_tasks(dice, node),
             52..55 => Ask::Unblock(node, self.some_versions(dice)),
-            55..60 => Ask::Find(self.query(dice)),
+            55..58 => Ask::Find(self.query(dice)),
+            58..60 => change_queue(dice),
             62..64 => Ask::Aged(self.aged(dice)),
             64..68 => self.discard(dice),
             68..69 => Ask::Cell(dice.one(CELLS).into()),
@@ -135,7 +139,9 @@ impl World {
             return Ask::Claim(again.clone());
         }
         let room = |dice: &mut Dice| dice.one([0, 1, 2, 3, 1000]);
-        let queues = dice.some(&QUEUES, 80).into_iter().map(|queue| (queue.into(), room(dice))).collect();
+        let mut names = dice.some(&QUEUES, 80);
+        names.extend(dice.chance(80).then_some(TIGHT));
+        let queues = names.into_iter().map(|queue| (queue.into(), room(dice))).collect();
         let workflows = self.some_versions(dice);
         let mut kept = self.some_versions(dice);
         kept.retain(|(name, _)| workflows.iter().any(|(known, _)| known == name));
@@ -299,9 +305,12 @@ impl World {
         let version = dice.pick(&self.versions);
         let owner = version.as_ref().filter(|_| dice.chance(50));
         let owner = owner.map(|(_, id)| Owner { claim: claim_id(dice), definition: *id });
+        let is_tight = dice.chance(30);
+        let queue_key = is_tight && dice.chance(70);
         NewRun {
             workflow: version.map_or_else(|| WORKFLOWS[0].into(), |(workflow, _)| workflow),
-            queue: dice.one(QUEUES).into(),
+            queue: if is_tight { TIGHT.into() } else { dice.one(QUEUES).into() },
+            queue_key: queue_key.then(|| dice.one(["a", "b", ""]).into()),
             priority: dice.one([0, 5, 5, 9]),
             delay: dice.chance(20).then(|| span(dice)),
             timeout: dice.chance(20).then(|| span(dice)),
@@ -410,6 +419,22 @@ fn key(dice: &mut Dice) -> NewKey {
         life: if dice.chance(50) { KeyLife::Kept } else { KeyLife::For(span(dice)) },
         conflict: dice.one([KeyConflict::Refuse, KeyConflict::ReturnExisting]),
     }
+}
+
+fn change_queue(dice: &mut Dice) -> Ask {
+    let queue = if dice.chance(95) { TIGHT } else { dice.one(QUEUES) };
+    let limit = |dice: &mut Dice| dice.one([None, None, Some(1), Some(2), Some(3)]);
+    let change = match dice.below(10) {
+        0..2 => QueueChange::Paused(dice.chance(30)),
+        _ => QueueChange::Limits(QueueLimits {
+            concurrency: limit(dice),
+            per_node: limit(dice),
+            per_key: limit(dice),
+            rate: limit(dice).map(|count| Rate { count, per: Duration::from_secs(3) }),
+            hold: dice.chance(30),
+        }),
+    };
+    Ask::ChangeQueue(queue.into(), change)
 }
 
 fn steps(dice: &mut Dice, generation: u32) -> Vec<StepRow> {

@@ -1,0 +1,290 @@
+//! Queues with limits over all processes.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use windlass::{QueueChanged, prelude::*, testing::Lab};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Sees from within what is under way.
+#[derive(Clone, Default)]
+struct Observer(Arc<Mutex<Seen>>);
+
+#[derive(Default)]
+struct Seen {
+    now: usize,
+    most: usize,
+    by_key: HashMap<String, usize>,
+    most_of_a_key: usize,
+    /// What began, in this order.
+    begun: Vec<String>,
+}
+
+impl Observer {
+    fn enter(&self, key: &str) {
+        let mut seen = self.0.lock();
+        seen.now += 1;
+        seen.most = seen.most.max(seen.now);
+        let of_key = seen.by_key.entry(key.to_owned()).or_default();
+        *of_key += 1;
+        let of_key = *of_key;
+        seen.most_of_a_key = seen.most_of_a_key.max(of_key);
+        seen.begun.push(key.to_owned());
+    }
+
+    fn leave(&self, key: &str) {
+        let mut seen = self.0.lock();
+        seen.now -= 1;
+        *seen.by_key.entry(key.to_owned()).or_default() -= 1;
+    }
+
+    fn begun(&self) -> Vec<String> {
+        self.0.lock().begun.clone()
+    }
+}
+
+#[workflow]
+mod mail {
+    use super::*;
+
+    #[task]
+    pub async fn send(input: String, observer: Res<Observer>) -> Result<String> {
+        observer.enter(&input);
+        tokio::time::sleep(SECOND).await;
+        observer.leave(&input);
+        Ok(input)
+    }
+}
+
+async fn node(lab: &Lab, observer: &Observer) -> Result<Engine> {
+    let engine = lab.engine().queue("mail", 100).resource(observer.clone()).workflow(mail::workflow());
+    Ok(engine.launch().await?)
+}
+
+/// Starts so many runs with this key, or with none.
+async fn start(engine: &Engine, key: &str, count: usize) -> Result<Vec<windlass::Run<String>>> {
+    let mut runs = Vec::new();
+    for _ in 0..count {
+        let start = engine.start(mail::workflow(), key.to_owned()).queue("mail");
+        runs.push(if key.is_empty() { start.await? } else { start.queue_key(key).await? });
+    }
+    Ok(runs)
+}
+
+async fn all(runs: Vec<windlass::Run<String>>) -> Result<()> {
+    for run in runs {
+        run.await?;
+    }
+    Ok(())
+}
+
+#[windlass::test]
+async fn no_more_runs_are_under_way_than_a_queue_allows_and_each_end_lets_the_next_begin(
+    lab: Lab,
+) -> Result<()> {
+    let observer = Observer::default();
+    let nodes = [node(&lab, &observer).await?, node(&lab, &observer).await?, node(&lab, &observer).await?];
+    nodes[0].queue("mail").concurrency(4).await?;
+    let begun = lab.now();
+    let mut runs = Vec::new();
+    for node in &nodes {
+        runs.extend(start(node, "", 8).await?);
+    }
+    all(runs).await?;
+    assert_eq!(observer.0.lock().most, 4);
+    let took = lab.now().since(begun);
+    assert!(took < Duration::from_millis(6_500), "24 runs of a second, four at a time: {took:?}");
+    Ok(())
+}
+
+#[windlass::test]
+async fn one_process_has_no_more_than_its_share(lab: Lab) -> Result<()> {
+    let (mine, others) = (Observer::default(), Observer::default());
+    let (one, _two) = (node(&lab, &mine).await?, node(&lab, &others).await?);
+    one.queue("mail").concurrency(5).per_node(2).await?;
+    all(start(&one, "", 12).await?).await?;
+    assert_eq!((mine.0.lock().most, others.0.lock().most), (2, 2));
+    Ok(())
+}
+
+#[windlass::test]
+async fn no_more_runs_of_a_key_are_under_way_than_a_queue_allows(lab: Lab) -> Result<()> {
+    let observer = Observer::default();
+    let nodes = [node(&lab, &observer).await?, node(&lab, &observer).await?];
+    nodes[0].queue("mail").per_key(2).await?;
+    let inputs = (0..30).map(|number| ["a", "b", "c"][number % 3].to_owned());
+    let ids = nodes[1]
+        .start_many(mail::workflow(), inputs)
+        .queue("mail")
+        .queue_key(|input: &String| input.clone())
+        .await?;
+    for id in ids {
+        nodes[0].run(&mail::workflow(), id).await?;
+    }
+    let seen = observer.0.lock();
+    assert_eq!((seen.most_of_a_key, seen.most), (2, 6));
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_key_with_one_run_does_not_wait_behind_a_key_with_many(lab: Lab) -> Result<()> {
+    let observer = Observer::default();
+    let engine = node(&lab, &observer).await?;
+    engine.queue("mail").concurrency(1).await?;
+    engine.queues().pause("mail").await?;
+    let mut runs = start(&engine, "much", 50).await?;
+    runs.extend(start(&engine, "rare", 1).await?);
+    engine.queues().resume("mail").await?;
+    runs.pop().unwrap().await?;
+    assert_eq!(observer.begun()[..2], ["much", "rare"]);
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_paused_queue_begins_nothing_until_it_is_resumed(lab: Lab) -> Result<()> {
+    let observer = Observer::default();
+    let engine = node(&lab, &observer).await?;
+    assert_eq!(engine.queues().pause("mail").await?, QueueChanged::Created);
+    let runs = start(&engine, "", 3).await?;
+    lab.advance(SECOND * 3600).await;
+    assert!(observer.begun().is_empty());
+    let status = engine.queues().get("mail").await?.unwrap();
+    assert_eq!((status.depth, status.running, status.paused), (3, 0, true));
+    assert!(status.oldest.unwrap() >= SECOND * 3600);
+    let begun = lab.now();
+    engine.queues().resume("mail").await?;
+    all(runs).await?;
+    assert!(lab.now().since(begun) < SECOND * 2);
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_rate_is_never_exceeded_and_the_engine_wakes_when_the_next_may_begin(lab: Lab) -> Result<()> {
+    let observer = Observer::default();
+    let nodes = [node(&lab, &observer).await?, node(&lab, &observer).await?];
+    nodes[0].queue("mail").rate(5, SECOND * 10).await?;
+    let begun = lab.now();
+    let mut runs = start(&nodes[0], "", 6).await?;
+    runs.extend(start(&nodes[1], "", 6).await?);
+    lab.advance(SECOND * 9).await;
+    assert_eq!(observer.begun().len(), 5);
+    all(runs).await?;
+    assert_eq!(observer.begun().len(), 12);
+    let took = lab.now().since(begun);
+    assert!(took >= SECOND * 21 && took < SECOND * 22, "{took:?}");
+    Ok(())
+}
+
+#[windlass::test]
+async fn limits_change_while_runs_are_under_way(lab: Lab) -> Result<()> {
+    let observer = Observer::default();
+    let engine = node(&lab, &observer).await?;
+    assert_eq!(engine.queue("mail").concurrency(1).await?, QueueChanged::Created);
+    assert_eq!(engine.queue("mail").concurrency(1).await?, QueueChanged::Unchanged);
+    let runs = start(&engine, "", 9).await?;
+    lab.advance(Duration::from_millis(500)).await;
+    assert_eq!(observer.begun().len(), 1);
+    assert_eq!(engine.queue("mail").concurrency(8).await?, QueueChanged::Updated);
+    lab.advance(Duration::from_millis(100)).await;
+    assert_eq!(observer.begun().len(), 8);
+    all(runs).await
+}
+
+#[windlass::test]
+async fn a_killed_process_leaks_no_slot(lab: Lab) -> Result<()> {
+    let (lost, observer) = (Observer::default(), Observer::default());
+    let first = node(&lab, &lost).await?;
+    first.queue("mail").concurrency(2).per_key(1).await?;
+    let mut ids = Vec::new();
+    for run in start(&first, "a", 3).await?.into_iter().chain(start(&first, "b", 3).await?) {
+        ids.push(run.id());
+    }
+    lab.advance(Duration::from_millis(100)).await;
+    assert_eq!(lost.0.lock().now, 2);
+    lab.crash(&first);
+    let second = node(&lab, &observer).await?;
+    for id in ids {
+        second.run(&mail::workflow(), id).await?;
+    }
+    let most = |seen: &Seen| (seen.most, seen.most_of_a_key);
+    assert_eq!(most(&observer.0.lock()), (2, 1));
+    assert_eq!(second.queues().get("mail").await?.unwrap().running, 0);
+    Ok(())
+}
+
+#[flow]
+async fn errand(cx: &Flow, input: String) -> Result<String> {
+    // A sleep counts from the last thing that was recorded.
+    cx.step("set_out", || async { Ok::<_, Failure>(()) }).await?;
+    cx.sleep(SECOND * 60).await?;
+    Ok(input)
+}
+
+#[windlass::test]
+async fn a_parked_run_makes_room_unless_its_queue_holds(lab: Lab) -> Result<()> {
+    let engine = lab.engine().queue("mail", 100).workflow(errand::workflow()).launch().await?;
+    for (hold, least, most) in [(false, 60, 70), (true, 180, 200)] {
+        let setup = engine.queue("mail").per_key(1);
+        if hold {
+            setup.hold().await?
+        } else {
+            setup.await?
+        };
+        let begun = lab.now();
+        let mut runs = Vec::new();
+        for _ in 0..3 {
+            runs.push(engine.start(errand::workflow(), "a".to_owned()).queue("mail").queue_key("a").await?);
+        }
+        for run in runs {
+            run.await?;
+        }
+        let took = lab.now().since(begun).as_secs();
+        assert!((least..most).contains(&took), "{took} s with hold = {hold}");
+    }
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_limit_of_nothing_says_to_pause_instead(lab: Lab) -> Result<()> {
+    let engine = node(&lab, &Observer::default()).await?;
+    let setups = [
+        engine.queue("mail").concurrency(0),
+        engine.queue("mail").per_node(0),
+        engine.queue("mail").per_key(0),
+        engine.queue("mail").rate(0, SECOND),
+    ];
+    for setup in setups {
+        let why = setup.await.unwrap_err();
+        assert_eq!(why.code(), "invalid");
+        assert!(why.to_string().contains(".queues().pause(\"mail\")"), "{why}");
+    }
+    let why = engine.queue("mail").rate(1, Duration::ZERO).await.unwrap_err().to_string();
+    assert_eq!(why, "the rate of queue `mail` is for no time at all: name a span");
+    assert!(engine.queue("").concurrency(1).await.is_err());
+    assert!(engine.queues().list().await?.is_empty(), "nothing is stored before it is right");
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_child_has_a_key_within_its_queue(lab: Lab) -> Result<()> {
+    #[flow]
+    async fn family(cx: &Flow, input: String) -> Result<String> {
+        cx.run(mail::workflow(), input).queue("mail").queue_key("a").await
+    }
+    let observer = Observer::default();
+    let engine = lab
+        .engine()
+        .queue("mail", 100)
+        .resource(observer.clone())
+        .workflow(mail::workflow())
+        .workflow(family::workflow())
+        .launch()
+        .await?;
+    engine.queue("mail").per_key(1).await?;
+    let one = engine.start(family::workflow(), "a".to_owned()).await?;
+    let two = engine.start(family::workflow(), "a".to_owned()).await?;
+    all(vec![one, two]).await?;
+    assert_eq!(observer.0.lock().most, 1);
+    Ok(())
+}

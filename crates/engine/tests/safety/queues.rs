@@ -1,0 +1,162 @@
+//! Four processes share a queue with limits while they are killed and runs are cancelled, and an observer inside the tasks
+//! looks whether more is under way than is allowed.
+//!
+//! What is under way holds locks on files, which the system takes away from a process that is killed: so the observer counts
+//! the living alone, and nothing that it sees can be left over.
+
+use std::{fs::File, path::Path, sync::Arc, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use windlass::{Client, Engine, Task, TaskCx, Workflow};
+
+use crate::{
+    child::Child,
+    eventually::{PATIENCE, eventually_async},
+    program::say,
+    role::{Part, Role},
+    room::Room,
+};
+
+const QUEUE: &str = "tight";
+const CONCURRENCY: u32 = 7;
+const PER_KEY: u32 = 2;
+const PER_NODE: u32 = 4;
+const KEYS: u64 = 5;
+const PROCESSES: [&str; 4] = ["one", "two", "three", "four"];
+const LEASE: Duration = Duration::from_secs(2);
+
+/// A run of the test.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Errand {
+    key: u64,
+    /// How long it takes, in milliseconds.
+    takes: u64,
+}
+
+/// What is under way while this is there.
+struct Presence {
+    _locks: Vec<File>,
+}
+
+impl Presence {
+    /// Takes one of so many places for each limit, or says which one is exceeded.
+    fn enter(room: &Path, process: &str, errand: &Errand) -> Result<Self, String> {
+        let limits = [
+            ("all".to_owned(), CONCURRENCY),
+            (format!("key-{}", errand.key), PER_KEY),
+            (format!("node-{process}"), PER_NODE),
+        ];
+        let locks = limits.into_iter().map(|(what, most)| {
+            let place = (0..most).find_map(|number| {
+                let path = room.join(format!("place-{what}-{number}"));
+                let file = File::options().create(true).append(true).open(path).expect("a file opens");
+                file.try_lock().ok().map(|()| file)
+            });
+            place.ok_or_else(|| format!("more than {most} of {what} are under way"))
+        });
+        Ok(Self { _locks: locks.collect::<Result<_, _>>()? })
+    }
+}
+
+fn errands(role: &Role, room: &Room) -> Workflow<Errand, u64> {
+    let (name, directory) = (role.name.clone(), Arc::new(room.directory().to_owned()));
+    let body = move |cx: TaskCx| {
+        let (name, directory) = (name.clone(), Arc::clone(&directory));
+        async move {
+            let errand: Errand = cx.input()?;
+            match Presence::enter(&directory, &name, &errand) {
+                Ok(_presence) => tokio::time::sleep(Duration::from_millis(errand.takes)).await,
+                Err(why) => Room::at(&directory).append("exceeded", &why),
+            }
+            Ok(errand.key)
+        }
+    };
+    let built = Workflow::builder("errand").tasks([Task::new("do", body)]).output("do").build();
+    built.expect("the graph is sound").typed()
+}
+
+/// A process of the test.
+pub async fn serve(role: &Role, room: &Room, mut orders: tokio::sync::mpsc::UnboundedReceiver<String>) {
+    // Whoever comes after a process that was killed says so by his name.
+    let engine = Engine::over(room.store().await)
+        .name(role.name.clone())
+        .workflow(errands(role, room))
+        .serve([QUEUE])
+        .heartbeat(role.heartbeat)
+        .stale_after(role.stale_after)
+        .launch()
+        .await
+        .expect("the engine launches");
+    say("ready");
+    while let Some(order) = orders.recv().await {
+        match order.as_str() {
+            "stop" => break,
+            other => panic!("`{other}` is no order"),
+        }
+    }
+    engine.stop().await.expect("the engine stops");
+}
+
+fn process(name: &str, room: &Room) -> Child {
+    let role = Role::new(name, room, Part::Queue);
+    Child::ready(role.lease(Duration::from_millis(300), LEASE))
+}
+
+async fn live(client: &Client) -> u64 {
+    let status = client.queues().get(QUEUE).await.expect("the store answers");
+    status.map_or(0, |status| status.depth + status.running)
+}
+
+/// Runs so many errands while processes are killed whenever some of them are done, and others are cancelled.
+async fn share(room: Room, runs: u64, kills: u64) {
+    let client = room.client().await;
+    let setup = client.queue(QUEUE).concurrency(CONCURRENCY).per_key(PER_KEY).per_node(PER_NODE);
+    setup.await.expect("the queue is declared");
+    let mut children = PROCESSES.map(|name| process(name, &room));
+    let role = Role::new("nobody", &room, Part::Queue);
+    let all = (0..runs).map(|number| Errand { key: number * number % KEYS, takes: 5 + number % 30 });
+    let start = client.start_many(errands(&role, &room), all).queue(QUEUE);
+    let ids = start.queue_key(|errand: &Errand| errand.key.to_string()).await.expect("they start");
+
+    for kill in 1..=kills {
+        let left = runs - runs * kill / (kills + 1);
+        eventually_async("the next part is done", PATIENCE, || async { live(&client).await <= left }).await;
+        let victim = (kill % 4) as usize;
+        children[victim].kill();
+        for id in ids.iter().skip(kill as usize).step_by(97) {
+            let run = client.run(&errands(&role, &room), *id);
+            run.cancel("not needed any more").await.expect("it can be asked");
+        }
+        children[victim] = process(PROCESSES[victim], &room);
+    }
+    eventually_async("all is done", PATIENCE, || async { live(&client).await == 0 }).await;
+
+    assert_eq!(room.lines("exceeded"), Vec::<String>::new(), "seen by the tasks themselves");
+    let unfinished = client.runs().live().limit(1).list().await.expect("runs can be found");
+    assert!(unfinished.is_empty(), "{unfinished:?}");
+    children.into_iter().for_each(Child::stop);
+}
+
+async fn no_task_ever_sees_a_limit_exceeded_while_processes_are_killed(room: Room) {
+    share(room, 600, 4).await;
+}
+
+on_both!(no_task_ever_sees_a_limit_exceeded_while_processes_are_killed);
+
+mod at_length {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    #[ignore = "takes minutes"]
+    async fn twenty_thousand_runs_in_a_file() {
+        share(Room::new(), 20_000, 40).await;
+    }
+
+    #[cfg(feature = "postgres")]
+    #[tokio::test(flavor = "multi_thread")]
+    #[ignore = "takes minutes"]
+    async fn twenty_thousand_runs_on_postgres() {
+        let cluster = windlass_cluster::Cluster::find().expect("a cluster is there");
+        share(Room::on_postgres(cluster.url()), 20_000, 40).await;
+    }
+}

@@ -1,0 +1,278 @@
+//! Queues that were declared, and who has their slots.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tokio_postgres::Row;
+use uuid::Uuid;
+use windlass_core::{NodeId, Time};
+use windlass_store::{
+    Act, Claim, Load, QueueChange, QueueChanged, QueueLimits, QueueRow, QueueState, Rate, TakenSlot, Unit,
+};
+
+use crate::{column, error::Fault, session::Session};
+
+const CREATE: &str = "INSERT INTO {s}.queue (name) VALUES ($1) ON CONFLICT DO NOTHING";
+const LOCK: &str = "\
+    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor \
+    FROM {s}.queue WHERE name = $1 FOR UPDATE";
+const CHANGE: &str = "\
+    UPDATE {s}.queue SET concurrency = $2, per_node = $3, per_key = $4, rate_count = $5, rate_per = $6, hold = $7, \
+        paused = $8 WHERE name = $1";
+/// Whoever gets a run writes to `holding`, and locks that table before it looks whether a queue was declared. So, with this
+/// lock, whoever did not see the declaration has committed, and the next one sees it.
+const EXCLUDE: &str = "LOCK TABLE {s}.holding IN SHARE MODE";
+const FREE_IDLE: &str = "DELETE FROM {s}.slot WHERE queue = $1 AND node IS NULL";
+/// Runs of a queue that are held and have no slot.
+const COUNT_HELD: &str = "\
+    SELECT h.run, {s}.lane(r.queue_key), h.node FROM {s}.held AS h \
+    CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = h.run OFFSET 0) AS r \
+    WHERE h.queue = $1 AND NOT EXISTS (SELECT FROM {s}.slot AS s WHERE s.run = h.run) ORDER BY h.run";
+const ALL: &str = "\
+    SELECT q.name, q.concurrency, q.per_node, q.per_key, q.rate_count, q.rate_per, q.hold, q.paused, q.cursor, \
+           a.depth, (SELECT r.created_at FROM {s}.run AS r WHERE r.id = a.oldest), \
+           (SELECT count(*) FROM {s}.slot AS s WHERE s.queue = q.name) \
+    FROM {s}.queue AS q CROSS JOIN LATERAL (\
+        SELECT count(*) AS depth, (array_agg(run ORDER BY run))[1] AS oldest FROM {s}.ready WHERE queue = q.name) AS a \
+    WHERE $1::text IS NULL OR q.name = $1 ORDER BY q.name";
+/// The declared ones among some queues.
+const DECLARED: &str = "\
+    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor \
+    FROM {s}.queue WHERE name = ANY ($1) ORDER BY name";
+/// The same of those that nobody else takes from just now, so that nobody does until the transaction is over.
+const TURN: &str = "\
+    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor \
+    FROM {s}.queue WHERE name = ANY ($1) ORDER BY name FOR UPDATE SKIP LOCKED";
+const SLOTS: &str =
+    "SELECT no, lane, node IS NOT DISTINCT FROM $2, run, node IS NULL FROM {s}.slot WHERE queue = $1";
+const BEGUN: &str = "SELECT at, count FROM {s}.begun WHERE queue = $1 ORDER BY at";
+const TAKE: &str = "\
+    INSERT INTO {s}.slot (queue, no, lane, run, node) \
+    SELECT $1, unnest($2::int[]), unnest($3::text[]), unnest($4::uuid[]), unnest($5::uuid[])";
+const RETAKE: &str = "UPDATE {s}.slot SET node = $2 WHERE run = ANY ($1)";
+const CURSOR: &str = "UPDATE {s}.queue SET cursor = $2 WHERE name = $1";
+const FORGET: &str = "DELETE FROM {s}.begun WHERE queue = $1 AND at <= $2";
+const BEGIN: &str = "\
+    INSERT INTO {s}.begun AS b (queue, at, count) VALUES ($1, $2, $3) \
+    ON CONFLICT (queue, at) DO UPDATE SET count = b.count + excluded.count";
+
+/// The queues of which a handle knows that they were declared. One that was stays so.
+///
+/// A claim that meets one it does not know of leaves it out, and finds out about it.
+#[derive(Debug, Default)]
+pub(crate) struct Declared(Mutex<HashSet<String>>);
+
+impl Declared {
+    /// Whether a claim asks for one of them.
+    pub(crate) fn has(&self, request: &Claim) -> bool {
+        let known = self.0.lock();
+        !known.is_empty() && request.queues.iter().any(|(queue, _)| known.contains(&**queue))
+    }
+
+    /// Notes some. Answers whether there are any.
+    pub(crate) fn learn(&self, names: Vec<String>) -> bool {
+        let any = !names.is_empty();
+        if any {
+            self.0.lock().extend(names);
+        }
+        any
+    }
+
+    /// Notes those that a batch declares.
+    pub(crate) fn learn_from(&self, units: &[Unit]) {
+        for unit in units {
+            if let Act::Start(new) = &unit.act
+                && new.queue_key.is_some()
+            {
+                self.0.lock().insert(String::from(&*new.queue));
+            }
+        }
+    }
+}
+
+/// A declared queue.
+pub(crate) struct Queue {
+    pub(crate) name: String,
+    pub(crate) state: QueueState,
+}
+
+/// What of a queue is under way, as a node sees it.
+pub(crate) struct Seats {
+    pub(crate) load: Load,
+    /// Runs that have a slot while nobody holds them.
+    pub(crate) idle: Vec<Uuid>,
+}
+
+/// A slot to be given to a run.
+pub(crate) struct NewSlot {
+    pub(crate) run: Uuid,
+    pub(crate) lane: String,
+    pub(crate) node: Uuid,
+}
+
+/// Changes what a queue is told.
+pub(crate) async fn change(
+    session: &Session,
+    name: &str,
+    change: QueueChange,
+) -> Result<QueueChanged, Fault> {
+    let work = async |now: Time| {
+        let created = session.execute(CREATE, &[&name]).await? > 0;
+        let row = session.one(LOCK, &[&name]).await?;
+        let Queue { state: before, .. } = queue(&row)?;
+        let mut state = before.clone();
+        match change {
+            QueueChange::Limits(limits) => state.limits = limits,
+            QueueChange::Paused(paused) => state.paused = paused,
+        }
+        if !created && state == before {
+            return Ok(QueueChanged::Unchanged);
+        }
+        write(session, name, &state).await?;
+        if !state.limits.hold {
+            session.execute(FREE_IDLE, &[&name]).await?;
+        }
+        session.execute(EXCLUDE, &[]).await?;
+        let held = session.query(COUNT_HELD, &[&name]).await?;
+        let slot = |row: &Row| {
+            Ok::<_, Fault>(NewSlot { run: row.try_get(0)?, lane: row.try_get(1)?, node: row.try_get(2)? })
+        };
+        let held = held.iter().map(slot).collect::<Result<Vec<_>, _>>()?;
+        let seats = seats(session, name, &state, None, now).await?;
+        take(session, name, &seats.load, held).await?;
+        Ok(if created { QueueChanged::Created } else { QueueChanged::Updated })
+    };
+    session.transact(None, work).await
+}
+
+async fn write(session: &Session, name: &str, state: &QueueState) -> Result<(), Fault> {
+    let QueueLimits { concurrency, per_node, per_key, rate, hold } = state.limits;
+    let [concurrency, per_node, per_key, count] =
+        [concurrency, per_node, per_key, rate.map(|rate| rate.count)].map(|limit| limit.map(i64::from));
+    let per = rate.map(|rate| column::micros(rate.per));
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 8] =
+        [&name, &concurrency, &per_node, &per_key, &count, &per, &hold, &state.paused];
+    session.execute(CHANGE, &params).await?;
+    Ok(())
+}
+
+/// The queues that were declared, by name.
+pub(crate) async fn all(session: &Session, only: Option<&str>) -> Result<Vec<QueueRow>, Fault> {
+    let show = |row: &Row| {
+        let Queue { name, state } = queue(row)?;
+        let number = |at: usize| row.try_get::<_, i64>(at).map(i64::cast_unsigned);
+        Ok(QueueRow {
+            limits: state.limits,
+            paused: state.paused,
+            depth: number(9)?,
+            oldest: row.try_get::<_, Option<i64>>(10)?.map(Time),
+            running: number(11)?,
+            ..QueueRow::new(Arc::from(name))
+        })
+    };
+    session.query(ALL, &[&only]).await?.iter().map(show).collect()
+}
+
+/// The declared ones among these queues.
+pub(crate) async fn declared(session: &Session, names: &[&str]) -> Result<Vec<Queue>, Fault> {
+    session.query(DECLARED, &[&names]).await?.iter().map(queue).collect()
+}
+
+/// The same of those that nobody else takes from just now.
+pub(crate) async fn turn(session: &Session, names: &[&str]) -> Result<Vec<Queue>, Fault> {
+    session.query(TURN, &[&names]).await?.iter().map(queue).collect()
+}
+
+fn queue(row: &Row) -> Result<Queue, Fault> {
+    let limit = |at: usize| -> Result<Option<u32>, Fault> {
+        let limit: Option<i64> = row.try_get(at)?;
+        limit.map(|limit| u32::try_from(limit).map_err(|_| Fault::unreadable(row, at))).transpose()
+    };
+    let per = row.try_get::<_, Option<i64>>(5)?.map(|per| Duration::from_micros(per.cast_unsigned()));
+    let rate = limit(4)?.zip(per).map(|(count, per)| Rate { count, per });
+    let limits = QueueLimits {
+        concurrency: limit(1)?,
+        per_node: limit(2)?,
+        per_key: limit(3)?,
+        rate,
+        hold: row.try_get(6)?,
+    };
+    let state = QueueState { limits, paused: row.try_get(7)?, cursor: row.try_get(8)? };
+    Ok(Queue { name: row.try_get(0)?, state })
+}
+
+/// Takes slots from runs that nobody holds, in a queue that does not hold: somebody may have parked one while that was
+/// changed.
+pub(crate) async fn tidy(session: &Session, queue: &Queue) -> Result<(), Fault> {
+    session.execute(FREE_IDLE, &[&queue.name]).await?;
+    Ok(())
+}
+
+/// What of a queue is under way.
+pub(crate) async fn seats(
+    session: &Session,
+    name: &str,
+    state: &QueueState,
+    node: Option<NodeId>,
+    now: Time,
+) -> Result<Seats, Fault> {
+    let node = node.map(column::node);
+    let (mut slots, mut idle) = (Vec::new(), Vec::new());
+    for row in session.query(SLOTS, &[&name, &node]).await? {
+        let is_mine = node.is_some() && row.try_get(2)?;
+        slots.push(TakenSlot { no: column::number(&row, 0)?, lane: row.try_get(1)?, is_mine });
+        if row.try_get(4)? {
+            idle.push(row.try_get(3)?);
+        }
+    }
+    let mut begun = Vec::new();
+    if state.limits.rate.is_some() {
+        for row in session.query(BEGUN, &[&name]).await? {
+            let count = u32::try_from(row.try_get::<_, i64>(1)?).unwrap_or(u32::MAX);
+            begun.push((column::time(&row, 0)?, count));
+        }
+    }
+    Ok(Seats { load: Load::new(&state.limits, now, slots, &begun), idle })
+}
+
+/// Gives slots to runs, with the lowest numbers that are free.
+pub(crate) async fn take(session: &Session, name: &str, load: &Load, new: Vec<NewSlot>) -> Result<(), Fault> {
+    if new.is_empty() {
+        return Ok(());
+    }
+    let numbers: Vec<i32> = load.free_numbers().take(new.len()).map(column::count).collect();
+    let (mut lanes, mut runs, mut nodes) = (Vec::new(), Vec::new(), Vec::new());
+    for NewSlot { run, lane, node } in new {
+        lanes.push(lane);
+        runs.push(run);
+        nodes.push(node);
+    }
+    session.execute(TAKE, &[&name, &numbers, &lanes, &runs, &nodes]).await?;
+    Ok(())
+}
+
+/// Notes that a node has runs again that have kept their slots.
+pub(crate) async fn retake(session: &Session, runs: &[Uuid], node: NodeId) -> Result<(), Fault> {
+    if !runs.is_empty() {
+        session.execute(RETAKE, &[&runs, &column::node(node)]).await?;
+    }
+    Ok(())
+}
+
+/// Notes whose turn it was last, and that so many were taken.
+pub(crate) async fn note(
+    session: &Session,
+    queue: &Queue,
+    lane: &str,
+    now: Time,
+    count: usize,
+) -> Result<(), Fault> {
+    session.execute(CURSOR, &[&queue.name, &lane]).await?;
+    if let Some(rate) = queue.state.limits.rate {
+        let past = now.0.saturating_sub(column::micros(rate.per));
+        session.execute(FORGET, &[&queue.name, &past]).await?;
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        session.execute(BEGIN, &[&queue.name, &now.0, &count]).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,244 @@
+//! Queues that were declared, and who has their slots.
+
+use std::{collections::HashMap, sync::Arc};
+
+use rusqlite::{Connection, OptionalExtension, params};
+use windlass_core::{RunId, Time};
+use windlass_store::{QueueChange, QueueChanged, QueueLimits, QueueRow, QueueState, Rate, TakenSlot};
+
+use crate::{book::Book, column, desk::Desk, error::Fault, holding, place, run};
+
+const ANY: &str = "SELECT EXISTS (SELECT 1 FROM queue)";
+const READ: &str = "SELECT limits, paused, cursor FROM queue WHERE no = ?1";
+const DECLARE: &str = "INSERT INTO queue (no) VALUES (?1) ON CONFLICT DO NOTHING";
+const CHANGE: &str = "\
+    INSERT INTO queue (no, limits, paused) VALUES (?1, ?2, ?3) \
+    ON CONFLICT (no) DO UPDATE SET limits = excluded.limits, paused = excluded.paused";
+const ALL: &str = "SELECT q.no, n.text FROM queue AS q JOIN name AS n ON n.no = q.no ORDER BY n.text";
+const DEPTH: &str = "SELECT count(*), min(run) FROM ready WHERE queue = ?1";
+const CREATED_AT: &str = "SELECT created_at FROM run WHERE id = ?1";
+const TURN: &str = "UPDATE queue SET cursor = ?2 WHERE no = ?1";
+const SLOTS: &str = "SELECT no, lane, node FROM slot WHERE queue = ?1";
+const COUNT: &str = "SELECT count(*) FROM slot WHERE queue = ?1";
+const IDLE: &str = "SELECT run, lane FROM slot WHERE queue = ?1 AND node IS NULL";
+const HAS_SLOT: &str = "SELECT EXISTS (SELECT 1 FROM slot WHERE run = ?1)";
+const TAKE: &str = "INSERT INTO slot (queue, no, lane, run, node) VALUES (?1, ?2, ?3, ?4, ?5)";
+const RETAKE: &str = "UPDATE slot SET node = ?2 WHERE run = ?1";
+const FREE: &str = "DELETE FROM slot WHERE run = ?1";
+const FREE_IDLE: &str = "DELETE FROM slot WHERE queue = ?1 AND node IS NULL";
+const BEGUN: &str = "SELECT at, count FROM begun WHERE queue = ?1 ORDER BY at";
+const BEGIN: &str = "\
+    INSERT INTO begun (queue, at, count) VALUES (?1, ?2, ?3) \
+    ON CONFLICT (queue, at) DO UPDATE SET count = count + excluded.count";
+const FORGET: &str = "DELETE FROM begun WHERE queue = ?1 AND at <= ?2";
+
+#[cfg(test)]
+pub(crate) const STATEMENTS: &[&str] = &[
+    READ, DECLARE, CHANGE, DEPTH, CREATED_AT, TURN, SLOTS, COUNT, IDLE, HAS_SLOT, TAKE, RETAKE, FREE,
+    FREE_IDLE, BEGUN, BEGIN, FORGET,
+];
+
+/// What a transaction knows of the queues that were declared, so that whoever has none asks for nothing.
+pub(crate) struct Queues {
+    /// Whether there is any; `None` until it is asked.
+    any: Option<bool>,
+    /// Whether a queue holds, if it was declared.
+    known: HashMap<i64, Option<bool>>,
+}
+
+impl Queues {
+    pub(crate) fn new(any: Option<bool>) -> Self {
+        Self { any, known: HashMap::new() }
+    }
+
+    /// Declares a queue. Answers whether it may not have been declared before.
+    pub(crate) fn declare(&mut self, conn: &Connection, queue: i64) -> rusqlite::Result<bool> {
+        if matches!(self.known.get(&queue), Some(Some(_))) {
+            return Ok(false);
+        }
+        conn.prepare_cached(DECLARE)?.execute([queue])?;
+        self.any = Some(true);
+        self.known.remove(&queue);
+        self.holds(conn, queue)?;
+        Ok(true)
+    }
+
+    /// Gives back the slot of a run, if it may have one.
+    pub(crate) fn free(&mut self, conn: &Connection, run: RunId, queue: i64) -> rusqlite::Result<()> {
+        if self.holds(conn, queue)?.is_some() {
+            conn.prepare_cached(FREE)?.execute([run.as_bytes()])?;
+        }
+        Ok(())
+    }
+
+    /// Gives back the slot of a run that nobody holds any more, unless its queue holds.
+    pub(crate) fn vacate(&mut self, conn: &Connection, run: RunId, queue: i64) -> rusqlite::Result<()> {
+        match self.holds(conn, queue)? {
+            None => {}
+            Some(false) => self.free(conn, run, queue)?,
+            Some(true) => {
+                conn.prepare_cached(RETAKE)?.execute(params![run.as_bytes(), None::<i64>])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a queue holds; `None` when it was not declared.
+    fn holds(&mut self, conn: &Connection, queue: i64) -> rusqlite::Result<Option<bool>> {
+        let any = match self.any {
+            Some(any) => any,
+            None => *self.any.insert(self::any(conn)?),
+        };
+        if !any {
+            return Ok(None);
+        }
+        if let Some(known) = self.known.get(&queue) {
+            return Ok(*known);
+        }
+        let holds = read(conn, queue)?.map(|state| state.limits.hold);
+        self.known.insert(queue, holds);
+        Ok(holds)
+    }
+}
+
+fn any(conn: &Connection) -> rusqlite::Result<bool> {
+    conn.prepare_cached(ANY)?.query_row([], |row| row.get(0))
+}
+
+/// What a queue was told, if it was declared.
+pub(crate) fn read(conn: &Connection, queue: i64) -> rusqlite::Result<Option<QueueState>> {
+    let mut find = conn.prepare_cached(READ)?;
+    find.query_row([queue], |row| {
+        let limits = serde_json::from_str::<QueueLimits>(row.get_ref(0)?.as_str()?);
+        let limits = limits.map_err(|error| {
+            rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
+        })?;
+        Ok(QueueState { limits, paused: row.get(1)?, cursor: row.get(2)? })
+    })
+    .optional()
+}
+
+/// Changes what a queue is told.
+pub(crate) fn change(desk: &mut Desk, name: &Arc<str>, change: QueueChange) -> Result<QueueChanged, Fault> {
+    let Book { conn, names } = &mut desk.book;
+    let queue = names.number(conn, name)?;
+    let before = read(conn, queue)?;
+    let mut state = before.clone().unwrap_or_default();
+    match change {
+        QueueChange::Limits(limits) => state.limits = limits,
+        QueueChange::Paused(paused) => state.paused = paused,
+    }
+    if before.as_ref() == Some(&state) {
+        return Ok(QueueChanged::Unchanged);
+    }
+    let limits = serde_json::json!(state.limits).to_string();
+    conn.prepare_cached(CHANGE)?.execute(params![queue, limits, state.paused])?;
+    if !state.limits.hold {
+        conn.prepare_cached(FREE_IDLE)?.execute([queue])?;
+    }
+    count_held(conn, queue)?;
+    desk.stir(None);
+    Ok(match before {
+        None => QueueChanged::Created,
+        Some(_) => QueueChanged::Updated,
+    })
+}
+
+/// Gives a slot to each run of the queue that is held and has none.
+fn count_held(conn: &Connection, queue: i64) -> rusqlite::Result<()> {
+    let mut listed: Vec<_> = holding::newest(conn)?.into_iter().collect();
+    listed.sort_unstable_by_key(|(run, _)| *run);
+    for (run, (node, _)) in listed {
+        let core = run::core(conn, run)?.filter(|core| core.queue == queue);
+        let Some(core) = core else { continue };
+        let has_slot: bool = conn.prepare_cached(HAS_SLOT)?.query_row([run.as_bytes()], |row| row.get(0))?;
+        if has_slot || place::is_elsewhere(conn, run, &core)? {
+            continue;
+        }
+        let load =
+            windlass_store::Load::new(&QueueLimits::default(), Time(0), slots(conn, queue, node)?, &[]);
+        let Some(no) = load.free_numbers().next() else { continue };
+        take(conn, queue, no, &run::lane(conn, run)?, run, node)?;
+    }
+    Ok(())
+}
+
+/// The queues that were declared, by name.
+pub(crate) fn all(book: &mut Book, only: Option<&Arc<str>>) -> Result<Vec<QueueRow>, Fault> {
+    let conn = &book.conn;
+    let named: Vec<(i64, Arc<str>)> = conn
+        .prepare_cached(ALL)?
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut rows = Vec::new();
+    for (no, name) in named.into_iter().filter(|(_, name)| only.is_none_or(|only| only == name)) {
+        let Some(QueueState { limits, paused, .. }) = read(conn, no)? else { continue };
+        let (depth, oldest): (i64, Option<[u8; 16]>) =
+            conn.prepare_cached(DEPTH)?.query_row([no], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let mut created = conn.prepare_cached(CREATED_AT)?;
+        let oldest = oldest.map(|run| created.query_row([run], |row| row.get(0).map(Time))).transpose()?;
+        let running: i64 = conn.prepare_cached(COUNT)?.query_row([no], |row| row.get(0))?;
+        let (depth, running) = (depth.cast_unsigned(), running.cast_unsigned());
+        rows.push(QueueRow { limits, paused, depth, oldest, running, ..QueueRow::new(name) });
+    }
+    Ok(rows)
+}
+
+/// The slots of a queue that are taken, as a node sees them.
+pub(crate) fn slots(conn: &Connection, queue: i64, node: i64) -> rusqlite::Result<Vec<TakenSlot>> {
+    let mut find = conn.prepare_cached(SLOTS)?;
+    let slot = |row: &rusqlite::Row<'_>| {
+        let is_mine = row.get::<_, Option<i64>>(2)? == Some(node);
+        Ok(TakenSlot { no: row.get(0)?, lane: row.get(1)?, is_mine })
+    };
+    find.query_map([queue], slot)?.collect()
+}
+
+/// The runs of a queue that have a slot while nobody holds them, with their lanes.
+pub(crate) fn idle(conn: &Connection, queue: i64) -> rusqlite::Result<Vec<(RunId, String)>> {
+    conn.prepare_cached(IDLE)?.query_map([queue], |row| Ok((column::run_id(row, 0)?, row.get(1)?)))?.collect()
+}
+
+/// How many runs of a queue were taken when.
+pub(crate) fn begun(conn: &Connection, queue: i64) -> rusqlite::Result<Vec<(Time, u32)>> {
+    conn.prepare_cached(BEGUN)?.query_map([queue], |row| Ok((Time(row.get(0)?), row.get(1)?)))?.collect()
+}
+
+/// Notes that so many runs of a queue with a rate are taken now.
+pub(crate) fn begin(
+    conn: &Connection,
+    queue: i64,
+    rate: Rate,
+    now: Time,
+    count: u32,
+) -> rusqlite::Result<()> {
+    let past = now.0.saturating_sub(column::micros(rate.per));
+    conn.prepare_cached(FORGET)?.execute([queue, past])?;
+    conn.prepare_cached(BEGIN)?.execute(params![queue, now.0, count])?;
+    Ok(())
+}
+
+/// Gives a run a slot.
+pub(crate) fn take(
+    conn: &Connection,
+    queue: i64,
+    no: u32,
+    lane: &str,
+    run: RunId,
+    node: i64,
+) -> rusqlite::Result<()> {
+    conn.prepare_cached(TAKE)?.execute(params![queue, no, lane, run.as_bytes(), node])?;
+    Ok(())
+}
+
+/// Notes who has the slot of a run now.
+pub(crate) fn retake(conn: &Connection, run: RunId, node: i64) -> rusqlite::Result<()> {
+    conn.prepare_cached(RETAKE)?.execute(params![run.as_bytes(), node])?;
+    Ok(())
+}
+
+/// Notes which lane had the last turn.
+pub(crate) fn turn(conn: &Connection, queue: i64, lane: &str) -> rusqlite::Result<()> {
+    conn.prepare_cached(TURN)?.execute(params![queue, lane])?;
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! What a claim may take from a declared queue.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use rusqlite::{Connection, OptionalExtension, params};
+use windlass_core::{RunId, Time};
+use windlass_store::{DefinitionId, Lanes, Load, QueueState, choose};
+
+use crate::{claim::Line, place::Carried, queue, ready, run};
+
+const FIRST_LANE: &str = "SELECT lane FROM ready WHERE queue = ?1 ORDER BY lane LIMIT 1";
+const NEXT_LANE: &str = "SELECT lane FROM ready WHERE queue = ?1 AND lane > ?2 ORDER BY lane LIMIT 1";
+
+#[cfg(test)]
+pub(crate) const STATEMENTS: &[&str] = &[FIRST_LANE, NEXT_LANE];
+
+/// A ready run of a declared queue.
+pub(crate) struct Candidate {
+    pub(crate) priority: u8,
+    pub(crate) run: RunId,
+    pub(crate) carried: Carried,
+    pub(crate) workflow: i64,
+    pub(crate) version: DefinitionId,
+    lane: String,
+    /// Whether it has a slot already.
+    is_back: bool,
+}
+
+/// What a claim may take from a declared queue, in its order.
+pub(crate) struct Turn {
+    pub(crate) queue: i64,
+    state: QueueState,
+    load: Load,
+    pub(crate) runs: VecDeque<Candidate>,
+    /// When the rate lets the next one be taken, if it lets none now and there is one.
+    pub(crate) next: Option<Time>,
+}
+
+/// Who asks.
+#[derive(Clone, Copy)]
+pub(crate) struct Asker<'a> {
+    /// The claiming node's number.
+    pub(crate) node: i64,
+    pub(crate) now: Time,
+    /// Its workflows and their versions.
+    pub(crate) workflows: &'a [(i64, DefinitionId)],
+}
+
+impl Turn {
+    /// What there is in a queue for somebody with so much room.
+    pub(crate) fn new(
+        conn: &Connection,
+        asker: Asker<'_>,
+        queue: i64,
+        state: QueueState,
+        room: usize,
+    ) -> rusqlite::Result<Self> {
+        let slots = queue::slots(conn, queue, asker.node)?;
+        let begun = if state.limits.rate.is_some() { queue::begun(conn, queue)? } else { Vec::new() };
+        let load = Load::new(&state.limits, asker.now, slots, &begun);
+        let mut turn = Self { queue, state, load, runs: VecDeque::new(), next: None };
+        if turn.state.paused || room == 0 {
+            return Ok(turn);
+        }
+        let limits = turn.state.limits;
+        let mut back = turn.coming_back(conn, asker)?;
+        let known = back.iter().map(|candidate| candidate.run).collect();
+        let mut lanes = Rows { conn, asker, queue, lines: HashMap::new(), known };
+        if turn.load.next.is_some() && lanes.any()? {
+            turn.next = turn.load.next;
+        }
+        back.truncate(room.min(turn.load.node_left(&limits)));
+        let most = (room - back.len()).min(turn.load.left(&limits, back.len()));
+        turn.runs = back.into();
+        turn.runs.extend(choose(&mut lanes, &turn.state, &turn.load, most)?.into_iter().map(|(_, run)| run));
+        Ok(turn)
+    }
+
+    /// The ready runs that have a slot already, the most urgent first.
+    fn coming_back(&self, conn: &Connection, asker: Asker<'_>) -> rusqlite::Result<Vec<Candidate>> {
+        let mut back = Vec::new();
+        for (run, lane) in queue::idle(conn, self.queue)? {
+            let Some(core) = run::core(conn, run)? else { continue };
+            let version = asker.workflows.iter().find(|(workflow, _)| *workflow == core.workflow);
+            if let (Some((workflow, version)), Some(carried)) = (version, ready::read(conn, run, &core)?) {
+                let (workflow, version, priority) = (*workflow, *version, core.priority);
+                back.push(Candidate { priority, run, carried, workflow, version, lane, is_back: true });
+            }
+        }
+        back.sort_unstable_by_key(|candidate| (candidate.priority, candidate.run));
+        Ok(back)
+    }
+
+    /// Seats what was taken, in that order.
+    pub(crate) fn seat(
+        &self,
+        conn: &Connection,
+        asker: Asker<'_>,
+        taken: &[Candidate],
+    ) -> rusqlite::Result<()> {
+        let mut numbers = self.load.free_numbers();
+        let mut last = None;
+        let mut fresh = 0;
+        for Candidate { run, lane, workflow, priority, is_back, .. } in taken {
+            ready::remove_from(conn, self.queue, lane, *workflow, *priority, *run)?;
+            if *is_back {
+                queue::retake(conn, *run, asker.node)?;
+                continue;
+            }
+            let Some(no) = numbers.next() else { continue };
+            queue::take(conn, self.queue, no, lane, *run, asker.node)?;
+            last = Some(lane);
+            fresh += 1;
+        }
+        if let Some(lane) = last {
+            queue::turn(conn, self.queue, lane)?;
+        }
+        match self.state.limits.rate {
+            Some(rate) if fresh > 0 => queue::begin(conn, self.queue, rate, asker.now, fresh),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The ready runs of a queue by lane.
+struct Rows<'a> {
+    conn: &'a Connection,
+    asker: Asker<'a>,
+    queue: i64,
+    /// For each lane that was asked, a line for each workflow.
+    lines: HashMap<String, Vec<Line>>,
+    /// Those that have a slot already.
+    known: HashSet<RunId>,
+}
+
+impl Rows<'_> {
+    /// Whether there is anything that has no slot yet.
+    fn any(&mut self) -> rusqlite::Result<bool> {
+        let mut last = None;
+        while let Some(lane) = self.after(last.as_deref())? {
+            if self.head(&lane)?.is_some() {
+                return Ok(true);
+            }
+            last = Some(lane);
+        }
+        Ok(false)
+    }
+
+    /// Which line of a lane has the most urgent run.
+    fn head(&mut self, lane: &str) -> rusqlite::Result<Option<usize>> {
+        let Self { conn, asker, queue, lines, known } = self;
+        let lines = lines.entry(lane.to_owned()).or_insert_with(|| {
+            let line = |(workflow, version): &(i64, DefinitionId)| {
+                Line::in_lane(*queue, lane.to_owned(), *workflow, *version)
+            };
+            asker.workflows.iter().map(line).collect()
+        });
+        for line in lines.iter_mut() {
+            loop {
+                // Mostly one of a lane is wanted; whoever wants more wants several.
+                let chunk = if line.is_untouched() { 1 } else { 16 };
+                line.fill(conn, chunk)?;
+                match line.head() {
+                    Some((_, run)) if known.contains(&run) => drop(line.rows.pop_front()),
+                    _ => break,
+                }
+            }
+        }
+        let heads = lines.iter().enumerate().filter_map(|(at, line)| Some((line.head()?, at)));
+        Ok(heads.min().map(|(_, at)| at))
+    }
+}
+
+impl Lanes for Rows<'_> {
+    type Run = Candidate;
+    type Error = rusqlite::Error;
+
+    fn after(&mut self, lane: Option<&str>) -> rusqlite::Result<Option<String>> {
+        match lane {
+            None => {
+                self.conn.prepare_cached(FIRST_LANE)?.query_row([self.queue], |row| row.get(0)).optional()
+            }
+            Some(lane) => {
+                let mut next = self.conn.prepare_cached(NEXT_LANE)?;
+                next.query_row(params![self.queue, lane], |row| row.get(0)).optional()
+            }
+        }
+    }
+
+    fn next(&mut self, lane: &str) -> rusqlite::Result<Option<Candidate>> {
+        let Some(at) = self.head(lane)? else { return Ok(None) };
+        let Some(line) = self.lines.get_mut(lane).and_then(|lines| lines.get_mut(at)) else {
+            return Ok(None);
+        };
+        let (workflow, version) = (line.workflow, line.version);
+        Ok(line.rows.pop_front().map(|(priority, run, carried)| Candidate {
+            priority,
+            run,
+            carried,
+            workflow,
+            version,
+            lane: lane.to_owned(),
+            is_back: false,
+        }))
+    }
+}

@@ -1,0 +1,405 @@
+//! Queues that were declared.
+
+use std::{sync::Arc, time::Duration};
+
+use windlass_core::{ClaimId, NodeId, RunId, RunState, Time};
+
+use super::super::{
+    Fixture,
+    scene::{
+        SECOND, Scene, end, ids, new_end, new_run, owned_by, park, send, start, wait, wait_for, wait_until,
+    },
+};
+use crate::{
+    Act, Claim, Claimed, Idle, NewRun, Place, QueueChange, QueueChanged, QueueLimits, QueueRow, Rate, Written,
+};
+
+const NO_LIMITS: QueueLimits =
+    QueueLimits { concurrency: None, per_node: None, per_key: None, rate: None, hold: false };
+
+impl<F: Fixture> Scene<F> {
+    async fn change(&self, change: QueueChange) -> QueueChanged {
+        self.store.change_queue("tight".into(), change).await.expect("the store keeps queues")
+    }
+
+    async fn limit(&self, limits: QueueLimits) -> QueueChanged {
+        self.change(QueueChange::Limits(limits)).await
+    }
+
+    async fn pause(&self, paused: bool) -> QueueChanged {
+        self.change(QueueChange::Paused(paused)).await
+    }
+
+    async fn queue(&self) -> QueueRow {
+        let mut rows = self.store.queues(Some("tight".into())).await.expect("the store shows queues");
+        assert_eq!(rows.len(), 1, "it was declared");
+        rows.remove(0)
+    }
+
+    /// Starts a run with this key, or none.
+    async fn keyed(&self, key: &str) -> RunId {
+        self.start_as(NewRun { queue_key: (!key.is_empty()).then(|| key.into()), ..tight() }).await
+    }
+
+    async fn several(&self, key: &str, count: usize) -> Vec<RunId> {
+        let mut runs = Vec::new();
+        for _ in 0..count {
+            runs.push(self.keyed(key).await);
+        }
+        runs
+    }
+
+    async fn asking(&self, node: NodeId, room: usize) -> Claim {
+        Claim { room, queues: vec![("tight".into(), 1000)], ..self.request(node).await }
+    }
+
+    async fn get(&self, node: NodeId, room: usize) -> (ClaimId, Vec<RunId>) {
+        let request = self.asking(node, room).await;
+        let looked = self.store.look(request.clone()).await.expect("the store looks");
+        let claimed = self.claim(request.clone()).await;
+        assert_eq!(looked.work, !claimed.runs.is_empty(), "a look finds what a claim would");
+        assert!(looked.limited && claimed.limited);
+        (request.claim, ids(&claimed))
+    }
+}
+
+fn tight() -> NewRun {
+    NewRun { queue: "tight".into(), ..new_run() }
+}
+
+const fn at_once(concurrency: u32) -> QueueLimits {
+    QueueLimits { concurrency: Some(concurrency), ..NO_LIMITS }
+}
+
+const fn per_key(per_key: u32) -> QueueLimits {
+    QueueLimits { per_key: Some(per_key), ..NO_LIMITS }
+}
+
+pub(super) async fn a_queue_says_what_it_was_told_and_what_is_in_it(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    assert!(scene.store.queues(None).await.expect("the store shows queues").is_empty());
+    assert_eq!(scene.limit(at_once(2)).await, QueueChanged::Created);
+    assert_eq!(scene.limit(at_once(2)).await, QueueChanged::Unchanged);
+    let limits = QueueLimits {
+        concurrency: Some(3),
+        per_node: Some(2),
+        per_key: Some(1),
+        rate: Some(Rate { count: 7, per: Duration::from_millis(1500) }),
+        hold: true,
+    };
+    assert_eq!(scene.limit(limits).await, QueueChanged::Updated);
+    assert_eq!(scene.pause(true).await, QueueChanged::Updated);
+    assert_eq!(scene.pause(true).await, QueueChanged::Unchanged);
+    let row = QueueRow { limits, paused: true, ..QueueRow::new("tight".into()) };
+    assert_eq!(scene.queue().await, row);
+    let other = scene.store.queues(Some("other".into())).await;
+    assert!(other.expect("the store shows queues").is_empty());
+
+    assert_eq!(scene.pause(false).await, QueueChanged::Updated);
+    let node = scene.node().await;
+    let first = scene.keyed("a").await;
+    scene.advance(SECOND);
+    scene.keyed("b").await;
+    scene.start().await;
+    let oldest = Some(scene.image(first).await.run.created_at);
+    assert_eq!(scene.queue().await, QueueRow { paused: false, depth: 2, oldest, ..row.clone() });
+    assert_eq!(scene.get(node, 1).await.1, [first]);
+    let (depth, running) = (1, 1);
+    let found = scene.queue().await;
+    assert_eq!((found.depth, found.running), (depth, running));
+    assert!(found.oldest > oldest);
+}
+
+pub(super) async fn no_more_runs_are_held_than_a_queue_allows(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let (one, two) = (scene.node().await, scene.node().await);
+    scene.limit(at_once(3)).await;
+    let runs = scene.several("", 5).await;
+    let (claim, taken) = scene.get(one, 2).await;
+    assert_eq!(taken, runs[..2]);
+    assert_eq!(scene.get(two, 10).await.1, runs[2..3]);
+    assert!(scene.get(one, 10).await.1.is_empty());
+    scene.done(one, runs[0], end(claim, RunState::Completed)).await;
+    assert_eq!(scene.get(two, 10).await.1, runs[3..4], "whoever ends makes room for another");
+    assert!(scene.get(two, 10).await.1.is_empty());
+}
+
+pub(super) async fn a_node_has_no_more_of_a_queue_than_its_share(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let (one, two) = (scene.node().await, scene.node().await);
+    scene.limit(QueueLimits { per_node: Some(1), ..at_once(3) }).await;
+    let runs = scene.several("", 4).await;
+    assert_eq!(scene.get(one, 10).await.1, runs[..1]);
+    assert!(scene.get(one, 10).await.1.is_empty());
+    assert_eq!(scene.get(two, 10).await.1, runs[1..2]);
+}
+
+pub(super) async fn no_more_runs_of_a_key_are_held_than_a_queue_allows(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let (one, two) = (scene.node().await, scene.node().await);
+    scene.limit(per_key(2)).await;
+    let (a, b) = (scene.several("a", 4).await, scene.several("b", 1).await);
+    let free = scene.several("", 3).await;
+    let (claim, taken) = scene.get(one, 100).await;
+    assert_eq!(taken, [&a[..2], &b, &free].concat(), "those without a key are not counted");
+    assert!(scene.get(two, 100).await.1.is_empty());
+    scene.done(one, a[1], end(claim, RunState::Failed)).await;
+    assert_eq!(scene.get(two, 100).await.1, a[2..3]);
+}
+
+pub(super) async fn each_key_has_its_turn(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    scene.limit(NO_LIMITS).await;
+    let (a, free) = (scene.several("a", 4).await, scene.several("", 2).await);
+    let (c, b) = (scene.several("c", 2).await, scene.several("b", 1).await);
+    let mut order = Vec::new();
+    for room in [1, 1, 3, 2, 10] {
+        let (_, taken) = scene.get(node, room).await;
+        order.push(taken);
+    }
+    let sorted = |mut runs: Vec<RunId>| {
+        runs.sort();
+        runs
+    };
+    assert_eq!(order[0], [free[0]]);
+    assert_eq!(order[1], [a[0]]);
+    assert_eq!(order[2], sorted(vec![b[0], c[0], free[1]]));
+    assert_eq!(order[3], sorted(vec![a[1], c[1]]));
+    assert_eq!(order[4], a[2..]);
+}
+
+pub(super) async fn among_the_runs_of_a_key_the_most_urgent_comes_first(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    scene.limit(per_key(1)).await;
+    let late = scene.keyed("a").await;
+    let urgent = NewRun { priority: 1, queue_key: Some("a".into()), ..tight() };
+    let urgent = scene.start_as(urgent).await;
+    let (claim, taken) = scene.get(node, 10).await;
+    assert_eq!(taken, [urgent]);
+    scene.done(node, urgent, end(claim, RunState::Completed)).await;
+    assert_eq!(scene.get(node, 10).await.1, [late]);
+}
+
+pub(super) async fn a_declared_queue_is_weighed_beside_others_by_what_comes_next(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    scene.limit(at_once(2)).await;
+    let tight: Vec<_> = scene.several("", 3).await;
+    let plain = [scene.start().await, scene.start().await];
+    let urgent = scene.start_as(NewRun { priority: 0, ..new_run() }).await;
+    let queues: Vec<(Arc<str>, usize)> = vec![("default".into(), 1000), ("tight".into(), 1000)];
+    let asking = async |room| Claim { room, queues: queues.clone(), ..scene.request(node).await };
+    assert_eq!(ids(&scene.claim(asking(2).await).await), [urgent, tight[0]]);
+    let rest = scene.claim(asking(10).await).await;
+    assert_eq!(ids(&rest), [tight[1], plain[0], plain[1]]);
+    assert!(!rest.more, "what a limit keeps back is not offered");
+}
+
+pub(super) async fn a_run_that_is_given_up_gives_its_slot_back(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    scene.limit(at_once(1)).await;
+    let runs = scene.several("", 3).await;
+    let (claim, _) = scene.get(node, 10).await;
+    scene.done(node, runs[0], park(claim, wait_for(&["paid"]))).await;
+    let (claim, taken) = scene.get(node, 10).await;
+    assert_eq!(taken, runs[1..2]);
+    scene.done(None, runs[0], send("paid")).await;
+    assert!(scene.get(node, 10).await.1.is_empty());
+    scene.done(node, runs[1], Act::Release { claim }).await;
+    assert_eq!(scene.get(node, 10).await.1, runs[..1]);
+}
+
+pub(super) async fn a_run_that_is_parked_keeps_its_slot_if_the_queue_says_so(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let (one, two) = (scene.node().await, scene.node().await);
+    scene.limit(QueueLimits { hold: true, ..per_key(1) }).await;
+    let (first, next) = (scene.keyed("a").await, scene.keyed("a").await);
+    let (claim, taken) = scene.get(one, 10).await;
+    assert_eq!(taken, [first]);
+    scene.done(one, first, park(claim, wait_for(&["paid"]))).await;
+    assert!(scene.get(two, 10).await.1.is_empty());
+    let urgent = NewRun { priority: 0, queue_key: Some("a".into()), ..tight() };
+    scene.start_as(urgent).await;
+    scene.done(None, first, send("paid")).await;
+    let (claim, taken) = scene.get(two, 10).await;
+    assert_eq!(taken, [first], "whoever has a slot comes before those who wait for it");
+    assert_eq!(scene.queue().await.running, 1);
+
+    scene.done(two, first, park(claim, wait())).await;
+    let stopped = Act::EndIdle { only: Idle::Any, end: new_end(RunState::Cancelled) };
+    scene.done(None, first, stopped).await;
+    assert_eq!(scene.queue().await.running, 0);
+    assert_eq!(scene.get(two, 1).await.1.len(), 1);
+    assert!(scene.get(one, 1).await.1.is_empty() && scene.place(next).await == Place::Ready);
+}
+
+pub(super) async fn slots_that_nobody_needs_go_when_a_queue_no_longer_holds(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    scene.limit(QueueLimits { hold: true, ..at_once(1) }).await;
+    let runs = scene.several("", 2).await;
+    let (claim, _) = scene.get(node, 10).await;
+    scene.done(node, runs[0], park(claim, wait())).await;
+    assert!(scene.get(node, 10).await.1.is_empty());
+    scene.limit(at_once(1)).await;
+    assert_eq!(scene.get(node, 10).await.1, runs[1..]);
+}
+
+pub(super) async fn the_slots_of_the_dead_are_free_when_they_are_swept(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let (judge, condemned) = (scene.node().await, scene.node().await);
+    scene.limit(at_once(2)).await;
+    let runs = scene.several("a", 3).await;
+    assert_eq!(scene.get(condemned, 10).await.1, runs[..2]);
+    scene.bury(judge, condemned).await;
+    assert!(scene.get(judge, 10).await.1.is_empty());
+    scene.store.sweep(judge, 1000).await.expect("the judge lives");
+    assert_eq!(scene.queue().await.running, 0, "a process that is gone leaks nothing");
+    assert_eq!(scene.get(judge, 10).await.1, runs[..2]);
+    assert!(scene.get(judge, 10).await.1.is_empty());
+}
+
+pub(super) async fn the_slots_of_a_leaving_node_are_free(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let (stays, leaves) = (scene.node().await, scene.node().await);
+    scene.limit(QueueLimits { hold: true, ..at_once(1) }).await;
+    let runs = scene.several("", 2).await;
+    assert_eq!(scene.get(leaves, 10).await.1, runs[..1]);
+    scene.store.leave(leaves).await.expect("it leaves");
+    assert_eq!(scene.queue().await.running, 1, "it is the run's");
+    assert_eq!(scene.get(stays, 10).await.1, runs[..1]);
+    scene.limit(at_once(1)).await;
+    scene.store.leave(stays).await.expect("it leaves");
+    assert_eq!(scene.queue().await.running, 0);
+}
+
+pub(super) async fn a_paused_queue_keeps_what_it_has(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    let version = scene.define("etl", "1").await;
+    assert_eq!(scene.pause(true).await, QueueChanged::Created);
+    let run = scene.keyed("").await;
+    assert!(scene.get(node, 10).await.1.is_empty());
+    let owned = NewRun { queue: "tight".into(), ..owned_by(ClaimId(1), version) };
+    let answer = scene.write(node, scene.run_id(), start(owned)).await;
+    assert!(matches!(answer, Ok(Written::Started { owned: false, .. })), "{answer:?}");
+    assert_eq!(scene.pause(false).await, QueueChanged::Updated);
+    let (claim, taken) = scene.get(node, 1).await;
+    assert_eq!(taken, [run]);
+    scene.pause(true).await;
+    assert_eq!(scene.place(run).await, Place::Owned { node, claim }, "what was taken goes on");
+}
+
+pub(super) async fn a_run_of_a_declared_queue_is_not_held_from_its_start(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    let version = scene.define("etl", "1").await;
+    let start_owned = async |key: Option<&str>| {
+        let new = NewRun {
+            queue: "tight".into(),
+            queue_key: key.map(Into::into),
+            ..owned_by(scene.claim_id(), version)
+        };
+        match scene.write(node, scene.run_id(), start(new)).await {
+            Ok(Written::Started { owned, .. }) => owned,
+            other => panic!("expected a run to be started, but: {other:?}"),
+        }
+    };
+    assert!(start_owned(None).await, "nobody has said anything about this queue");
+    assert!(!start_owned(Some("a")).await, "a key declares it");
+    assert_eq!(scene.queue().await.limits, NO_LIMITS);
+    assert_eq!(scene.limit(at_once(5)).await, QueueChanged::Updated);
+    assert!(!start_owned(None).await);
+}
+
+pub(super) async fn what_is_held_when_a_queue_is_declared_counts(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    let runs = scene.several("", 4).await;
+    let request = scene.asking(node, 2).await;
+    assert_eq!(ids(&scene.claim(request.clone()).await), runs[..2]);
+    scene.limit(at_once(1)).await;
+    assert_eq!(scene.queue().await.running, 2);
+    scene.done(node, runs[0], end(request.claim, RunState::Completed)).await;
+    assert!(scene.get(node, 10).await.1.is_empty(), "there is still one");
+    scene.done(node, runs[1], end(request.claim, RunState::Completed)).await;
+    assert_eq!(scene.get(node, 10).await.1, runs[2..3]);
+}
+
+pub(super) async fn limits_may_change_at_any_time(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    scene.limit(at_once(2)).await;
+    let runs = scene.several("", 5).await;
+    let (claim, taken) = scene.get(node, 10).await;
+    assert_eq!(taken, runs[..2]);
+    scene.limit(at_once(1)).await;
+    assert_eq!(scene.place(runs[1]).await, Place::Owned { node, claim }, "a lower limit takes nothing away");
+    scene.done(node, runs[0], end(claim, RunState::Completed)).await;
+    assert!(scene.get(node, 10).await.1.is_empty());
+    scene.limit(at_once(3)).await;
+    assert_eq!(scene.get(node, 10).await.1, runs[2..4]);
+    scene.limit(NO_LIMITS).await;
+    assert_eq!(scene.get(node, 10).await.1, runs[4..]);
+}
+
+pub(super) async fn a_claim_sent_again_takes_no_second_slot(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    scene.limit(at_once(2)).await;
+    let runs = scene.several("a", 3).await;
+    let request = scene.asking(node, 1).await;
+    for _ in 0..2 {
+        assert_eq!(ids(&scene.claim(request.clone()).await), runs[..1]);
+        assert_eq!(scene.queue().await.running, 1);
+    }
+}
+
+pub(super) async fn a_rate_lets_no_more_be_taken_in_any_span(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    scene.limit(QueueLimits { rate: Some(Rate { count: 3, per: SECOND }), ..NO_LIMITS }).await;
+    let runs = scene.several("a", 8).await;
+    let take = async |room| -> Claimed {
+        let request = scene.asking(node, room).await;
+        scene.claim(request).await
+    };
+    let first = take(1).await;
+    assert_eq!(ids(&first), runs[..1]);
+    scene.advance(SECOND / 2);
+    let then = take(100).await;
+    assert_eq!(ids(&then), runs[1..3]);
+    assert_eq!((then.more, then.next_due), (false, Some(first.now + SECOND)));
+    let ended = end(ClaimId(0), RunState::Completed);
+    let _ = scene.write(node, runs[0], ended).await;
+    assert!(ids(&take(100).await).is_empty(), "an end does not give a start back");
+    scene.advance(SECOND / 2);
+    let next = take(100).await;
+    assert_eq!(ids(&next), runs[3..4]);
+    assert_eq!(next.next_due, Some(then.now + SECOND));
+    scene.advance(SECOND * 2);
+    let rest = take(100).await;
+    assert_eq!((ids(&rest), rest.next_due), (runs[4..7].to_vec(), Some(rest.now + SECOND)));
+}
+
+pub(super) async fn a_limited_queue_is_passed_over_by_nobody_who_waits_for_a_time(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    scene.limit(at_once(1)).await;
+    let runs = scene.several("", 2).await;
+    let (claim, _) = scene.get(node, 1).await;
+    let later: Time = scene.image(runs[0]).await.run.created_at + SECOND * 3;
+    scene.done(node, runs[0], park(claim, wait_until(later))).await;
+    let (claim, taken) = scene.get(node, 1).await;
+    assert_eq!(taken, runs[1..]);
+    scene.advance(SECOND * 3);
+    assert!(
+        scene.claim(scene.asking(node, 1).await).await.runs.is_empty(),
+        "it is due, and waits for its slot"
+    );
+    scene.done(node, runs[1], end(claim, RunState::Completed)).await;
+    assert_eq!(scene.get(node, 1).await.1, runs[..1]);
+}

@@ -1,0 +1,197 @@
+//! Queues that were declared.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    convert::Infallible,
+    sync::Arc,
+};
+
+use windlass_core::{NodeId, RunId, Time};
+
+use super::state::State;
+use crate::{
+    Claim, Lanes, Load, Place, QueueChange, QueueChanged, QueueRow, QueueState, TakenSlot, choose, lane,
+};
+
+/// A declared queue.
+#[derive(Default)]
+pub(super) struct Queue {
+    pub(super) state: QueueState,
+    /// Who has which slot.
+    slots: BTreeMap<u32, Slot>,
+    /// How many were taken when, as far back as the rate looks.
+    begun: Vec<(Time, u32)>,
+}
+
+struct Slot {
+    run: RunId,
+    lane: String,
+    /// `None` while nobody holds the run.
+    node: Option<NodeId>,
+}
+
+/// What a claim would take from a declared queue, in its order.
+pub(super) struct Turn {
+    pub(super) runs: VecDeque<RunId>,
+    /// When the rate lets the next one be taken.
+    pub(super) next: Option<Time>,
+}
+
+impl State {
+    pub(super) fn change_queue(&mut self, name: &Arc<str>, change: QueueChange) -> QueueChanged {
+        let is_new = !self.queues.contains_key(name);
+        let queue = self.queues.entry(Arc::clone(name)).or_default();
+        let before = queue.state.clone();
+        match change {
+            QueueChange::Limits(limits) => queue.state.limits = limits,
+            QueueChange::Paused(paused) => queue.state.paused = paused,
+        }
+        if !is_new && queue.state == before {
+            return QueueChanged::Unchanged;
+        }
+        if !queue.state.limits.hold {
+            queue.slots.retain(|_, slot| slot.node.is_some());
+        }
+        self.count_held(name);
+        self.changed = true;
+        if is_new { QueueChanged::Created } else { QueueChanged::Updated }
+    }
+
+    /// Gives a slot to each run of the queue that is held and has none.
+    fn count_held(&mut self, name: &Arc<str>) {
+        let held = self.open_where(|kept| kept.image.run.queue == *name && kept.holder().is_some());
+        for run in held {
+            let image = &self.runs[&run];
+            let node = image.holder().map(|(node, _)| node);
+            let lane = lane(image.image.run.queue_key.as_deref());
+            let queue = self.queues.get_mut(name).expect("it was just declared");
+            if queue.slots.values().all(|slot| slot.run != run) {
+                queue.occupy(run, lane, node);
+            }
+        }
+    }
+
+    pub(super) fn queue_rows(&self, only: Option<&Arc<str>>) -> Vec<QueueRow> {
+        let wanted = self.queues.iter().filter(|(name, _)| only.is_none_or(|only| only == *name));
+        let row = |(name, queue): (&Arc<str>, &Queue)| {
+            let ready = self.open_where(|kept| {
+                kept.image.run.queue == *name && kept.image.standing.place == Place::Ready
+            });
+            QueueRow {
+                limits: queue.state.limits,
+                paused: queue.state.paused,
+                depth: ready.len() as u64,
+                oldest: ready.first().map(|run| self.runs[run].image.run.created_at),
+                running: queue.slots.len() as u64,
+                ..QueueRow::new(Arc::clone(name))
+            }
+        };
+        wanted.map(row).collect()
+    }
+
+    /// Gives back the slot of a run that has ended.
+    pub(super) fn free_slot(&mut self, run: RunId) {
+        let name = Arc::clone(&self.runs[&run].image.run.queue);
+        if let Some(queue) = self.queues.get_mut(&name) {
+            queue.slots.retain(|_, slot| slot.run != run);
+        }
+    }
+
+    /// Gives back the slot of a run that nobody holds any more, unless its queue says `hold`.
+    pub(super) fn vacate(&mut self, run: RunId) {
+        let name = Arc::clone(&self.runs[&run].image.run.queue);
+        let Some(queue) = self.queues.get_mut(&name) else { return };
+        if !queue.state.limits.hold {
+            queue.slots.retain(|_, slot| slot.run != run);
+        }
+        for slot in queue.slots.values_mut().filter(|slot| slot.run == run) {
+            slot.node = None;
+        }
+    }
+
+    /// What a request would take from a declared queue.
+    pub(super) fn turn(&self, request: &Claim, name: &Arc<str>, room: usize) -> Turn {
+        let queue = &self.queues[name];
+        let QueueState { limits, paused, .. } = &queue.state;
+        if *paused || room == 0 {
+            return Turn { runs: VecDeque::new(), next: None };
+        }
+        let load = queue.load(request.node, self.now);
+        let mut lanes = Rows(BTreeMap::new());
+        let mut returning = VecDeque::new();
+        for run in self.claimable(request) {
+            let image = &self.runs[&run].image;
+            if image.run.queue != *name {
+                continue;
+            }
+            if queue.slots.values().any(|slot| slot.run == run) {
+                returning.push_back(run);
+            } else {
+                lanes.0.entry(lane(image.run.queue_key.as_deref())).or_default().push_back(run);
+            }
+        }
+        let next = load.next.filter(|_| !lanes.0.is_empty());
+        returning.truncate(room.min(load.node_left(limits)));
+        let most = (room - returning.len()).min(load.left(limits, returning.len()));
+        let Ok(chosen) = choose(&mut lanes, &queue.state, &load, most);
+        returning.extend(chosen.into_iter().map(|(_, run)| run));
+        Turn { runs: returning, next }
+    }
+
+    /// Notes what was taken from declared queues, in the order in which it was.
+    pub(super) fn seat(&mut self, node: NodeId, runs: &[RunId]) {
+        let now = self.now;
+        let mut counts: HashMap<Arc<str>, u32> = HashMap::new();
+        for &run in runs {
+            let row = &self.runs[&run].image.run;
+            let lane = lane(row.queue_key.as_deref());
+            let Some(queue) = self.queues.get_mut(&row.queue) else { continue };
+            if let Some(slot) = queue.slots.values_mut().find(|slot| slot.run == run) {
+                slot.node = Some(node);
+                continue;
+            }
+            queue.state.cursor = Some(lane.clone());
+            queue.occupy(run, lane, Some(node));
+            *counts.entry(Arc::clone(&row.queue)).or_default() += 1;
+        }
+        for (name, count) in counts {
+            let queue = self.queues.get_mut(&name).expect("something was taken from it");
+            if let Some(rate) = queue.state.limits.rate {
+                queue.begun.retain(|(at, _)| *at + rate.per > now);
+                queue.begun.push((now, count));
+            }
+        }
+    }
+}
+
+impl Queue {
+    fn load(&self, node: NodeId, now: Time) -> Load {
+        let slots = self.slots.iter().map(|(no, slot)| TakenSlot {
+            no: *no,
+            lane: slot.lane.clone(),
+            is_mine: slot.node == Some(node),
+        });
+        Load::new(&self.state.limits, now, slots, &self.begun)
+    }
+
+    fn occupy(&mut self, run: RunId, lane: String, node: Option<NodeId>) {
+        let free = (1..).find(|no| !self.slots.contains_key(no)).expect("memory is finite");
+        self.slots.insert(free, Slot { run, lane, node });
+    }
+}
+
+/// The ready runs of a queue by lane, the most urgent first.
+struct Rows(BTreeMap<String, VecDeque<RunId>>);
+
+impl Lanes for Rows {
+    type Run = RunId;
+    type Error = Infallible;
+
+    fn after(&mut self, lane: Option<&str>) -> Result<Option<String>, Infallible> {
+        Ok(self.0.keys().find(|key| lane.is_none_or(|lane| key.as_str() > lane)).cloned())
+    }
+
+    fn next(&mut self, lane: &str) -> Result<Option<RunId>, Infallible> {
+        Ok(self.0.get_mut(lane).and_then(VecDeque::pop_front))
+    }
+}
