@@ -11,6 +11,7 @@ mod held;
 mod idle;
 mod latency;
 mod memory;
+mod queues;
 mod recover;
 mod replay;
 mod retention;
@@ -70,6 +71,8 @@ pub(crate) enum Workload {
     Depth,
     /// Claims while millions of old runs are discarded.
     Retention,
+    /// A queue with limits, deep and shallow.
+    Queues,
     /// A process is killed, and another goes on with its runs.
     Recover,
     /// Somebody who waits goes on.
@@ -103,6 +106,7 @@ impl Workload {
         Self::Replay,
         Self::Depth,
         Self::Retention,
+        Self::Queues,
         Self::Recover,
         Self::Wake,
         Self::Idle,
@@ -129,6 +133,7 @@ impl Workload {
             Self::Replay => "replay",
             Self::Depth => "depth",
             Self::Retention => "retention",
+            Self::Queues => "queues",
             Self::Recover => "recover",
             Self::Wake => "wake",
             Self::Idle => "idle",
@@ -160,6 +165,9 @@ impl Workload {
             Self::Replay => "a parked durable function with 10,000 recorded steps gets an event",
             Self::Depth => "chain3 beside 5,000,000 finished and 1,000,000 delayed runs",
             Self::Retention => "claims while 5,000,000 old runs are discarded, beside claims while none is",
+            Self::Queues => {
+                "claims from 1,000,000 pending runs of 10,000 keys with limits, beside claims from 1,000"
+            }
             Self::Recover => "a process that holds 10,000 runs is killed; another goes on",
             Self::Wake => {
                 "from a start, an end, a cancel or an event to whoever waits, in one process and between two"
@@ -189,7 +197,7 @@ impl Workload {
             Self::Chain3 | Self::Chain3Two | Self::Chain3Held | Self::Depth | Self::Steps => 1_000,
             Self::Burndown | Self::BurndownHeld | Self::Idle | Self::IdleFlows | Self::Memory => 1_000,
             Self::Timers | Self::Schedules => 1_000,
-            Self::Retention => 1,
+            Self::Retention | Self::Queues => 1,
             Self::Chain3Latency | Self::Fanout | Self::Replay | Self::Wake | Self::Graph | Self::Compile => 1,
             Self::Recover | Self::StepsMemory => 10_000,
         }
@@ -228,6 +236,7 @@ impl Bench<'_> {
             Workload::Replay => replay::measure(self).await,
             Workload::Depth => depth::measure(self).await,
             Workload::Retention => retention::measure(self).await,
+            Workload::Queues => queues::measure(self).await,
             Workload::Recover => recover::measure(self).await,
             Workload::Wake => wake::measure(self).await,
             Workload::Idle => idle::measure(self, idle::parked::workflow()).await,

@@ -149,6 +149,16 @@ fn claims_are_measured_while_old_runs_are_discarded() {
 }
 
 #[test]
+fn claims_of_a_queue_with_limits_are_measured_deep_and_shallow() {
+    for store in STORES {
+        let line = measured(store, "--workload queues --scale 0.002");
+        for field in ["shallow_ms", "deep_ms", "waited_ms"] {
+            positive(&line, field);
+        }
+    }
+}
+
+#[test]
 fn depth_is_measured_beside_empty_tables() {
     for store in STORES {
         let line = measured(store, "--workload depth --scale 0.001 --concurrency 20");

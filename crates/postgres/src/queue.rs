@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use tokio_postgres::Row;
+use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 use windlass_core::{NodeId, Time};
 use windlass_store::{
@@ -150,7 +150,7 @@ async fn write(session: &Session, name: &str, state: &QueueState) -> Result<(), 
     let [concurrency, per_node, per_key, count] =
         [concurrency, per_node, per_key, rate.map(|rate| rate.count)].map(|limit| limit.map(i64::from));
     let per = rate.map(|rate| column::micros(rate.per));
-    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 8] =
+    let params: [&(dyn ToSql + Sync); 8] =
         [&name, &concurrency, &per_node, &per_key, &count, &per, &hold, &state.paused];
     session.execute(CHANGE, &params).await?;
     Ok(())
@@ -171,6 +171,14 @@ pub(crate) async fn all(session: &Session, only: Option<&str>) -> Result<Vec<Que
         })
     };
     session.query(ALL, &[&only]).await?.iter().map(show).collect()
+}
+
+/// Prepares what travels together.
+pub(crate) async fn prepare(session: &Session) -> Result<(), Fault> {
+    for sql in [DECLARED, TURN, SLOTS, BEGUN, TAKE, CURSOR, FORGET, BEGIN] {
+        session.statement(sql).await?;
+    }
+    Ok(())
 }
 
 /// The declared ones among these queues.
@@ -218,7 +226,14 @@ pub(crate) async fn seats(
 ) -> Result<Seats, Fault> {
     let node = node.map(column::node);
     let (mut slots, mut idle) = (Vec::new(), Vec::new());
-    for row in session.query(SLOTS, &[&name, &node]).await? {
+    let (asked, of_queue): ([&(dyn ToSql + Sync); 2], [&(dyn ToSql + Sync); 1]) = ([&name, &node], [&name]);
+    let (taken, late) = tokio::join!(session.query(SLOTS, &asked), async {
+        match state.limits.rate {
+            Some(_) => session.query(BEGUN, &of_queue).await,
+            None => Ok(Vec::new()),
+        }
+    });
+    for row in taken? {
         let is_mine = node.is_some() && row.try_get(2)?;
         slots.push(TakenSlot { no: column::number(&row, 0)?, lane: row.try_get(1)?, is_mine });
         if row.try_get(4)? {
@@ -226,11 +241,9 @@ pub(crate) async fn seats(
         }
     }
     let mut begun = Vec::new();
-    if state.limits.rate.is_some() {
-        for row in session.query(BEGUN, &[&name]).await? {
-            let count = u32::try_from(row.try_get::<_, i64>(1)?).unwrap_or(u32::MAX);
-            begun.push((column::time(&row, 0)?, count));
-        }
+    for row in late? {
+        let count = u32::try_from(row.try_get::<_, i64>(1)?).unwrap_or(u32::MAX);
+        begun.push((column::time(&row, 0)?, count));
     }
     Ok(Seats { load: Load::new(&state.limits, now, slots, &begun), idle })
 }
@@ -267,12 +280,22 @@ pub(crate) async fn note(
     now: Time,
     count: usize,
 ) -> Result<(), Fault> {
-    session.execute(CURSOR, &[&queue.name, &lane]).await?;
-    if let Some(rate) = queue.state.limits.rate {
-        let past = now.0.saturating_sub(column::micros(rate.per));
-        session.execute(FORGET, &[&queue.name, &past]).await?;
-        let count = i64::try_from(count).unwrap_or(i64::MAX);
-        session.execute(BEGIN, &[&queue.name, &now.0, &count]).await?;
-    }
+    let turn: [&(dyn ToSql + Sync); 2] = [&queue.name, &lane];
+    let Some(rate) = queue.state.limits.rate else {
+        session.execute(CURSOR, &turn).await?;
+        return Ok(());
+    };
+    let past = now.0.saturating_sub(column::micros(rate.per));
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    let past: [&(dyn ToSql + Sync); 2] = [&queue.name, &past];
+    let begun: [&(dyn ToSql + Sync); 3] = [&queue.name, &now.0, &count];
+    let (noted, forgotten, begun) = tokio::join!(
+        session.execute(CURSOR, &turn),
+        session.execute(FORGET, &past),
+        session.execute(BEGIN, &begun),
+    );
+    noted?;
+    forgotten?;
+    begun?;
     Ok(())
 }

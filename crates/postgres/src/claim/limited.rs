@@ -12,7 +12,7 @@ use windlass_core::Time;
 use windlass_store::{Claim, Lanes, Load, QueueState, choose};
 
 use super::{
-    ALONE, DUE, DUE_AT_ONCE, FREE_OWN, Hold, NEXT_DUE, Taken, columns, large, repeat,
+    ALONE, DUE, DUE_AT_ONCE, FREE_OWN, Hold, MINE, NEXT_DUE, Taken, columns, large, repeat,
     statements::{BACK, HEADS, LANES, LINES, TAKE_THESE},
 };
 use crate::{
@@ -83,24 +83,39 @@ struct Took {
 }
 
 async fn take(session: &Session, request: &Claim, now: Time) -> Result<Took, Fault> {
-    session.execute(ALONE, &[&session.lock_of(&request.claim.0.to_be_bytes())]).await?;
-    let is_full = session.execute(DUE, &[&DUE_AT_ONCE]).await? >= DUE_AT_ONCE.cast_unsigned();
-    if request.free_own {
-        let all = request.versions();
-        let (workflows, versions) = columns(&all);
-        session.execute(FREE_OWN, &[&workflows, &versions]).await?;
-    }
-    let repeated = repeat(session, request).await?;
     let names: Vec<&str> = request.queues.iter().map(|(queue, _)| &**queue).collect();
+    let all = request.versions();
+    let own = columns(&all);
+    let lock = session.lock_of(&request.claim.0.to_be_bytes());
+    let (lock, limit): ([&(dyn ToSql + Sync); 1], [&(dyn ToSql + Sync); 1]) = ([&lock], [&DUE_AT_ONCE]);
+    let own: [&(dyn ToSql + Sync); 2] = [&own.0, &own.1];
+    for sql in [ALONE, DUE, FREE_OWN, MINE] {
+        session.statement(sql).await?;
+    }
+    queue::prepare(session).await?;
+    // They travel together, in this order.
+    let (alone, due, freed, repeated, declared, turns) = tokio::join!(
+        session.execute(ALONE, &lock),
+        session.execute(DUE, &limit),
+        async { if request.free_own { session.execute(FREE_OWN, &own).await } else { Ok(0) } },
+        repeat(session, request),
+        queue::declared(session, &names),
+        queue::turn(session, &names),
+    );
+    alone?;
+    let is_full = due? >= DUE_AT_ONCE.cast_unsigned();
+    freed?;
+    let (repeated, declared, turns) = (repeated?, declared?, turns?);
     let mut took = Took { now, rows: Vec::new(), repeated: None, next_due: None, is_full, passed: false };
     if repeated.0.is_empty() {
-        let declared = queue::declared(session, &names).await?;
-        let turns = in_turn(session, &declared).await?;
+        let turns = in_turn(session, &declared, turns).await?;
         took.passed = turns.len() < declared.len();
         for turn in turns.iter().filter(|turn| !turn.state.limits.hold) {
             queue::tidy(session, turn).await?;
         }
-        let declared: Vec<String> = declared.into_iter().map(|queue| queue.name).collect();
+        // One may have been declared just now.
+        let all = declared.iter().chain(&turns);
+        let declared: Vec<String> = all.map(|queue| queue.name.clone()).collect();
         let offer = offer(session, request, now, request.room, turns, &declared).await?;
         let chosen = choose_from(request, offer.streams);
         took.rows = seat(session, request, now, &offer.turns, &chosen).await?;
@@ -115,14 +130,11 @@ async fn take(session: &Session, request: &Claim, now: Time) -> Result<Took, Fau
 
 /// Waits a moment for the declared queues that somebody else takes from, and leaves them to him after that: one that
 /// cannot be had does not keep the others waiting.
-async fn in_turn(session: &Session, declared: &[Queue]) -> Result<Vec<Queue>, Fault> {
+async fn in_turn(session: &Session, declared: &[Queue], turns: Vec<Queue>) -> Result<Vec<Queue>, Fault> {
     let names: Vec<&str> = declared.iter().map(|queue| queue.name.as_str()).collect();
-    if names.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut turns = queue::turn(session, &names).await?;
+    let mut turns = turns;
     for _ in 0..AGAIN {
-        if turns.len() == names.len() {
+        if turns.len() >= names.len() {
             break;
         }
         tokio::time::sleep(SOON).await;
@@ -397,8 +409,10 @@ async fn seat(
     let workflows: Vec<&str> = chosen.iter().map(|next| next.workflow.as_str()).collect();
     let priorities: Vec<i16> = chosen.iter().map(|next| next.priority).collect();
     let versions: Vec<i64> = workflows.iter().map(|workflow| versions[workflow]).collect();
-    let params: [&(dyn ToSql + Sync); 8] =
-        [&node, &claim, &queues, &lanes, &workflows, &priorities, &runs, &versions];
+    let is_turn = |name: &str| turns.iter().any(|(queue, _)| queue.name == name);
+    let seated: Vec<bool> = queues.iter().map(|queue| is_turn(queue)).collect();
+    let params: [&(dyn ToSql + Sync); 9] =
+        [&node, &claim, &queues, &lanes, &workflows, &priorities, &runs, &versions, &seated];
     let rows = session.query(TAKE_THESE, &params).await?;
     let taken: HashSet<Uuid> = rows.iter().map(|row| row.get(0)).collect();
     for (queue, seats) in turns {
@@ -407,9 +421,13 @@ async fn seat(
         let back: Vec<Uuid> = back.iter().map(|next| next.run).collect();
         queue::retake(session, &back, request.node).await?;
         let Some(last) = fresh.last() else { continue };
-        queue::note(session, queue, &last.lane, now, fresh.len()).await?;
         let slot = |next: &&Candidate| NewSlot { run: next.run, lane: next.lane.clone(), node };
-        queue::take(session, &queue.name, &seats.load, fresh.iter().map(slot).collect()).await?;
+        let (noted, seated) = tokio::join!(
+            queue::note(session, queue, &last.lane, now, fresh.len()),
+            queue::take(session, &queue.name, &seats.load, fresh.iter().map(slot).collect()),
+        );
+        noted?;
+        seated?;
     }
     Ok(rows)
 }

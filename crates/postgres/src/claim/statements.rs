@@ -174,16 +174,18 @@ pub(super) const BACK: &str = "\
         SELECT * FROM {s}.ready AS a WHERE a.queue = r.queue AND a.lane = {s}.lane(r.queue_key) AND a.workflow = r.workflow \
           AND a.priority = r.priority AND a.run = r.id OFFSET 0) AS a \
     WHERE a.workflow = ANY ($2) ORDER BY a.priority, a.run";
-/// Gives these to a node, but for what somebody else is moving.
+/// Gives these to a node, but for what somebody else is moving, and for those that need a seat and have none: their queue
+/// was declared just now.
 pub(super) const TAKE_THESE: &str = "\
     WITH picked AS MATERIALIZED (\
         SELECT a.entry, u.run, u.version, r.tenure \
-        FROM unnest($3::text[], $4::text[], $5::text[], $6::smallint[], $7::uuid[], $8::bigint[]) \
-            AS u (queue, lane, workflow, priority, run, version) \
+        FROM unnest($3::text[], $4::text[], $5::text[], $6::smallint[], $7::uuid[], $8::bigint[], $9::boolean[]) \
+            AS u (queue, lane, workflow, priority, run, version, seated) \
         CROSS JOIN LATERAL (\
             SELECT a.ctid AS entry FROM {s}.ready AS a WHERE a.queue = u.queue AND a.lane = u.lane \
               AND a.workflow = u.workflow AND a.priority = u.priority AND a.run = u.run FOR UPDATE SKIP LOCKED) AS a \
-        CROSS JOIN LATERAL (SELECT tenure FROM {s}.run WHERE id = u.run OFFSET 0) AS r), \
+        CROSS JOIN LATERAL (SELECT tenure FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
+        WHERE u.seated OR NOT EXISTS (SELECT FROM {s}.queue AS d WHERE d.name = u.queue)), \
     gone AS (\
         DELETE FROM {s}.ready WHERE ctid = ANY (ARRAY (SELECT entry FROM picked))), \
     added AS (\

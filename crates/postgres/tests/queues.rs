@@ -1,0 +1,200 @@
+//! Declared queues, where several meet.
+
+mod common;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use common::{cluster, connect, fresh, new_run, node};
+use windlass_core::{ClaimId, NodeId, RunId, RunState};
+use windlass_postgres::{Postgres, PostgresOptions};
+use windlass_store::{
+    Act, Claim, Claimed, DefinitionId, NewEnd, NewRun, QueueChange, QueueLimits, Rate, Store, Unit, Written,
+};
+
+const VERSION: DefinitionId = DefinitionId(1);
+
+/// A handle, as another process would have it, with a node.
+struct Process {
+    store: Postgres,
+    node: NodeId,
+}
+
+impl Process {
+    async fn new(schema: &str) -> Self {
+        let store = PostgresOptions::new().schema(schema).open(cluster().url()).await.unwrap();
+        let node = node();
+        store.join(node.clone()).await.unwrap();
+        Self { store, node: node.id }
+    }
+
+    async fn limit(&self, queue: &str, limits: QueueLimits) {
+        self.store.change_queue(queue.into(), QueueChange::Limits(limits)).await.unwrap();
+    }
+
+    async fn enqueue(&self, queue: &str, key: Option<&str>, count: usize) {
+        let unit = || {
+            let queue_key = key.map(Into::into);
+            let new = NewRun { queue: queue.into(), queue_key, owner: None, ..new_run(ClaimId(0), VERSION) };
+            Unit { run: RunId::new(), act: Act::Start(Box::new(new)) }
+        };
+        self.store.commit(None, Arc::new((0..count).map(|_| unit()).collect())).await.unwrap();
+    }
+
+    async fn claim(&self, queues: &[&str], room: usize) -> (ClaimId, Claimed) {
+        let claim = ClaimId::new();
+        let request = Claim {
+            node: self.node,
+            claim,
+            room,
+            queues: queues.iter().map(|queue| ((*queue).into(), 1000)).collect(),
+            workflows: vec![("etl".into(), VERSION)],
+            kept: Vec::new(),
+            bytes: usize::MAX,
+            free_own: false,
+        };
+        (claim, self.store.claim(request).await.unwrap())
+    }
+
+    async fn end(&self, claim: ClaimId, runs: &[RunId]) {
+        let act = |run: &RunId| {
+            let end = NewEnd { state: RunState::Completed, output: None, failure: None };
+            Unit { run: *run, act: Act::End { claim, steps: Vec::new(), end } }
+        };
+        let answers = self.store.commit(Some(self.node), Arc::new(runs.iter().map(act).collect())).await;
+        assert!(answers.unwrap().iter().all(Result::is_ok));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_that_meet_never_take_more_than_the_limit() {
+    const RUNS: usize = 300;
+    let schema = fresh();
+    let first = Process::new(&schema).await;
+    first.limit("tight", QueueLimits { concurrency: Some(3), ..QueueLimits::default() }).await;
+    first.enqueue("tight", None, RUNS).await;
+    let (under_way, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let mut workers = Vec::new();
+    for _ in 0..4 {
+        let process = Process::new(&schema).await;
+        let (under_way, done) = (Arc::clone(&under_way), Arc::clone(&done));
+        workers.push(tokio::spawn(async move {
+            while done.load(Ordering::SeqCst) < RUNS {
+                let (claim, claimed) = process.claim(&["tight"], 2).await;
+                let runs: Vec<RunId> = claimed.runs.iter().map(|image| image.run.id).collect();
+                let now = under_way.fetch_add(runs.len(), Ordering::SeqCst) + runs.len();
+                assert!(now <= 3, "{now} are under way");
+                tokio::task::yield_now().await;
+                // They are under way until their ends are committed; here they go a moment before.
+                under_way.fetch_sub(runs.len(), Ordering::SeqCst);
+                process.end(claim, &runs).await;
+                done.fetch_add(runs.len(), Ordering::SeqCst);
+            }
+        }));
+    }
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    let row = first.store.queues(Some("tight".into())).await.unwrap().remove(0);
+    assert_eq!((row.depth, row.running), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_is_declared_while_runs_begin_counts_every_one_of_them() {
+    let schema = fresh();
+    let (starter, declarer) = (Process::new(&schema).await, Process::new(&schema).await);
+    let starts = tokio::spawn(async move {
+        let mut owned = 0;
+        loop {
+            let new = NewRun { queue: "tight".into(), ..new_run(ClaimId::new(), VERSION) };
+            let unit = Unit { run: RunId::new(), act: Act::Start(Box::new(new)) };
+            let answers = starter.store.commit(Some(starter.node), Arc::new(vec![unit])).await.unwrap();
+            match answers[0] {
+                Ok(Written::Started { owned: true, .. }) => owned += 1,
+                // Once one is not held from its start, none is: the queue was declared.
+                Ok(Written::Started { owned: false, .. }) => return (owned, starter),
+                ref other => panic!("{other:?}"),
+            }
+        }
+    });
+    tokio::time::timeout(Duration::from_secs(30), async {
+        while declarer
+            .store
+            .find(windlass_store::Query { limit: 20, ..Default::default() })
+            .await
+            .unwrap()
+            .runs
+            .len()
+            < 20
+        {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .unwrap();
+    declarer.limit("tight", QueueLimits { concurrency: Some(1), ..QueueLimits::default() }).await;
+    let (owned, starter) = starts.await.unwrap();
+    let row = declarer.store.queues(None).await.unwrap().remove(0);
+    assert_eq!((row.running, row.depth), (owned, 1));
+    assert!(starter.claim(&["tight"], 10).await.1.runs.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_queue_that_is_locked_does_not_keep_the_others_waiting() {
+    let schema = fresh();
+    let process = Process::new(&schema).await;
+    for queue in ["stuck", "free"] {
+        process.limit(queue, QueueLimits { concurrency: Some(5), ..QueueLimits::default() }).await;
+        process.enqueue(queue, None, 2).await;
+    }
+    let stranger = connect(cluster().url()).await;
+    let lock = format!("BEGIN; SELECT FROM {schema}.queue WHERE name = 'stuck' FOR UPDATE");
+    stranger.batch_execute(&lock).await.unwrap();
+    let began = Instant::now();
+    let (_, claimed) = process.claim(&["stuck", "free"], 10).await;
+    assert!(began.elapsed() < Duration::from_secs(2));
+    assert!(claimed.runs.len() == 2 && claimed.runs.iter().all(|image| &*image.run.queue == "free"));
+    assert!(claimed.more, "it looks again");
+    stranger.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(process.claim(&["stuck", "free"], 10).await.1.runs.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_is_rolled_back_leaves_neither_a_run_nor_a_slot() {
+    let schema = fresh();
+    let process = Process::new(&schema).await;
+    process.limit("tight", QueueLimits { per_key: Some(1), ..QueueLimits::default() }).await;
+    let stranger = connect(cluster().url()).await;
+    let start = format!("SELECT {schema}.start('etl', queue => 'tight', queue_key => 'a')");
+    stranger.batch_execute(&format!("BEGIN; {start}; ROLLBACK")).await.unwrap();
+    assert!(process.claim(&["tight"], 10).await.1.runs.is_empty());
+    stranger.batch_execute(&start).await.unwrap();
+    stranger.batch_execute(&start).await.unwrap();
+    let (claim, claimed) = process.claim(&["tight"], 10).await;
+    assert_eq!(claimed.runs.len(), 1);
+    assert_eq!(claimed.runs[0].run.queue_key.as_deref(), Some("a"));
+    process.end(claim, &[claimed.runs[0].run.id]).await;
+    assert_eq!(process.claim(&["tight"], 10).await.1.runs.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_cool_down_caps_how_fast_a_queue_with_limits_is_worked_off() {
+    let schema = fresh();
+    let process = Process::new(&schema).await;
+    let rate = Some(Rate { count: 1_000_000, per: Duration::from_secs(1) });
+    process.limit("tight", QueueLimits { concurrency: Some(1), rate, ..QueueLimits::default() }).await;
+    process.enqueue("tight", None, 200).await;
+    let began = Instant::now();
+    for _ in 0..200 {
+        let (claim, claimed) = process.claim(&["tight"], 10).await;
+        process.end(claim, &[claimed.runs[0].run.id]).await;
+    }
+    let took = began.elapsed();
+    // Also on a machine that is busy with other tests.
+    assert!(took < Duration::from_secs(6), "200 runs one after the other, by one worker: {took:?}");
+}
