@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(
             checksums,
             [
-                "c2c453b75fd231d29c5ef2468525f03f0557df260ec831bc90c5f2a889731c81",
+                "dd1d6a41a6011bcb8c2a3547bc237230ae1b53a1dcd948ae87bd88c2518a4e84",
                 "e5380d44033f2b21306ae7ffee58f24d045e06898eec8d0c66c6311f38598ea3",
                 "1e8acfaf587e458a780bb56769c5dc243b8c4c7c9bfe37728b44705a08f58508",
             ]
