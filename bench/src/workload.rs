@@ -91,7 +91,7 @@ pub(crate) enum Workload {
 
 impl Workload {
     /// Every workload, in the order in which they run.
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::Chain3,
         Self::Chain3Latency,
         Self::Chain3Two,

@@ -336,6 +336,7 @@ async fn start(client: &Client, declaration: &Declaration) -> Result<Option<Decl
     let new = NewRun {
         workflow: WORKFLOW.into(),
         queue: QUEUE.into(),
+        queue_key: None,
         priority: 0,
         delay: None,
         timeout: None,

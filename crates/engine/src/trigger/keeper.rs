@@ -63,6 +63,7 @@ pub(crate) async fn ensure(node: &Arc<Node>, trigger: &Trigger) -> Result<(), Er
     let new = NewRun {
         workflow,
         queue: QUEUE.into(),
+        queue_key: None,
         priority: 0,
         delay: None,
         timeout: None,
