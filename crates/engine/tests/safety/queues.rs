@@ -88,11 +88,8 @@ pub async fn serve(role: &Role, room: &Room, mut orders: tokio::sync::mpsc::Unbo
         .await
         .expect("the engine launches");
     say("ready");
-    while let Some(order) = orders.recv().await {
-        match order.as_str() {
-            "stop" => break,
-            other => panic!("`{other}` is no order"),
-        }
+    if let Some(order) = orders.recv().await {
+        assert_eq!(order, "stop");
     }
     engine.stop().await.expect("the engine stops");
 }
