@@ -27,6 +27,9 @@ const STATEMENTS: f64 = 1.0;
 /// How long after the last declaration they are due.
 const SOON: Duration = Duration::from_secs(2);
 
+/// How long one declaration may take.
+const DECLARED: Duration = Duration::from_millis(15);
+
 /// How long to wait for the last of them.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -75,7 +78,7 @@ async fn together(bench: &Bench<'_>, schedules: u64) -> Result<f64> {
     for number in 0..schedules {
         engine.schedule(&format!("s{number}")).manual().workflow(tick::workflow(), ()).await?;
     }
-    let due = clock::now() + (SOON + Duration::from_millis(2 * schedules)).as_nanos() as u64;
+    let due = clock::now() + (SOON + DECLARED * schedules as u32).as_nanos() as u64;
     let at = Time((due / 1_000) as i64);
     for number in 0..schedules {
         engine.schedule(&format!("s{number}")).at(at).workflow(tick::workflow(), ()).await?;
