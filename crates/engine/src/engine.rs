@@ -274,7 +274,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Lets this engine ask a trigger: see [`trigger`](crate::trigger). Of several that have it, one asks at a time.
+    /// Lets this engine ask a trigger: see [`trigger`](mod@crate::trigger). Of several that have it, one asks at a time.
     #[cfg(feature = "schedule")]
     pub fn trigger(mut self, trigger: crate::trigger::Trigger) -> Self {
         self.triggers.push(trigger);
