@@ -105,8 +105,8 @@ impl Reply {
 ///
 /// Woken by whatever is submitted, and by the store's answers.
 ///
-/// A store that can write several batches at once has as many lanes. What belongs to one run uses one lane, so that it is
-/// written in order.
+/// A store that can write several batches at once has as many lanes, and one more for what schedules and triggers start.
+/// What belongs to one run uses one lane, so that it is written in order.
 pub(crate) struct Committer {
     lanes: Vec<Lane>,
     callers: Semaphore,
@@ -127,10 +127,19 @@ struct Lane {
     submitted: Notify,
 }
 
+/// Whether it may have to wait for whoever takes the same key.
+fn has_key(unit: &Unit) -> bool {
+    match &unit.act {
+        Act::Start(new) => new.key.is_some(),
+        Act::Send(message) => message.key.is_some(),
+        _ => false,
+    }
+}
+
 impl Committer {
     pub(crate) fn new(lanes: usize, identity: Arc<Identity>, user: Handle) -> Self {
         Self {
-            lanes: (0..lanes.max(1)).map(|_| Lane::default()).collect(),
+            lanes: (0..if lanes > 1 { lanes + 1 } else { 1 }).map(|_| Lane::default()).collect(),
             callers: Semaphore::new(CALLERS),
             identity,
             user,
@@ -200,19 +209,14 @@ impl Committer {
         }
     }
 
-    /// The last of several is for what may have to wait for a stranger's transaction.
+    /// The last but one of several is for what may have to wait for a stranger's transaction.
     fn lane_of(&self, unit: &Unit) -> &Lane {
-        let last = self.lanes.len() - 1;
-        let has_key = match &unit.act {
-            Act::Start(new) => new.key.is_some(),
-            Act::Send(message) => message.key.is_some(),
-            _ => false,
-        };
-        if last == 0 || has_key {
-            return &self.lanes[last];
+        let Some(keyed) = self.lanes.len().checked_sub(2) else { return &self.lanes[0] };
+        if has_key(unit) {
+            return &self.lanes[keyed];
         }
         // Ids end in chance.
-        &self.lanes[usize::from(unit.run.as_bytes()[15]) % last]
+        &self.lanes[usize::from(unit.run.as_bytes()[15]) % keyed]
     }
 
     /// Whether this thread may wait for the disk: if it leaves others to the tasks of its runtime, which need not be

@@ -513,6 +513,11 @@ impl EngineBuilder {
                 |error: std::io::Error| Error::Unavailable(format!("no thread for observers: {error}"));
             node.observers.start(self.observers).map_err(start)?;
             let heart = Heart::start(Arc::clone(&node)).await?;
+            // Before anything is claimed: a launch that fails leaves no engine behind that works.
+            #[cfg(feature = "schedule")]
+            for trigger in triggers.values() {
+                crate::trigger::ensure(&node, trigger).await?;
+            }
             Ok::<_, Error>((heart, Claimer::unblock(&node).await?))
         };
         let (heart, unblocked) = match joined.await {
@@ -528,7 +533,7 @@ impl EngineBuilder {
             tracing::info!(runs = unblocked, "blocked runs are tried with this program's code");
         }
         #[cfg(feature = "schedule")]
-        node.keeper.know(triggers.clone());
+        node.keeper.know(triggers);
         hub.backroom.spawn(heart.run());
         hub.backroom.spawn(Claimer::new(Arc::clone(&node)).run());
         if spreads {
@@ -537,10 +542,6 @@ impl EngineBuilder {
         hub.backroom.spawn(Janitor::new(Arc::clone(&node)).run());
         hub.backroom.spawn(Watcher::new(Arc::clone(&hub), Some(Arc::clone(&node))).run());
         let engine = Engine { client: Client::new(hub, Some(Arc::clone(&node))), node };
-        #[cfg(feature = "schedule")]
-        for trigger in triggers.values() {
-            crate::trigger::ensure(&engine.node, trigger).await?;
-        }
         #[cfg(feature = "testing")]
         if let Some((lab, process)) = self.lab {
             lab.launched(engine.clone(), process);

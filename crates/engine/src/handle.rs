@@ -20,6 +20,7 @@ use crate::{
     export,
     flow::{self, INHERITED},
     hub::Hub,
+    start::refuse_reserved,
     status,
     waiters::Waiter,
 };
@@ -193,6 +194,7 @@ impl<O> Run<O> {
     /// there is no such run.
     pub async fn fork_from(&self, task: &str) -> Result<Self, Error> {
         let image = self.load().await?;
+        refuse_reserved(&image.run.workflow)?;
         let plan = status::plan(&self.client, &image).await?;
         if plan.flow().is_some() {
             return self.fork(image.run.clone(), calls_before(&image, task, &self.workflow)?).await;

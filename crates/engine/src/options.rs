@@ -77,6 +77,12 @@ impl Options {
         if self.queues.is_empty() {
             problems.push("the engine serves no queue: name one, or use a client".to_owned());
         }
+        #[cfg(feature = "schedule")]
+        if self.queues.contains_key(crate::schedule::QUEUE) {
+            let own = crate::schedule::QUEUE;
+            problems
+                .push(format!("queue `{own}` is the engine's own, and served by every engine: leave it out"));
+        }
         let empty = self.queues.iter().filter(|(_, slots)| **slots == 0);
         problems
             .extend(empty.map(|(queue, _)| format!("queue `{queue}` has no slots: leave it out instead")));

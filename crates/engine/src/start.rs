@@ -335,14 +335,21 @@ fn input_error(failure: Failure) -> Error {
 
 /// The workflow as this engine knows it; `None` for a client.
 fn known(client: &Client, workflow: &Arc<str>) -> Result<Option<Arc<Registered>>, Error> {
-    if is_reserved(workflow) {
-        return Err(Error::Invalid(format!("`{workflow}` is the engine's own, and not started by name")));
-    }
+    refuse_reserved(workflow)?;
     client.node().map(|node| registered(node, workflow)).transpose()
+}
+
+/// Nobody starts what is the engine's own.
+pub(crate) fn refuse_reserved(workflow: &str) -> Result<(), Error> {
+    match is_reserved(workflow) {
+        true => Err(Error::Invalid(format!("`{workflow}` is the engine's own, and not started by name"))),
+        false => Ok(()),
+    }
 }
 
 /// The workflow of this name, as this node knows it.
 pub(crate) fn registered(node: &Node, workflow: &Arc<str>) -> Result<Arc<Registered>, Error> {
+    refuse_reserved(workflow)?;
     match node.registry.get(workflow) {
         Some(registered) => Ok(Arc::clone(registered)),
         None => Err(Error::UnknownWorkflow {

@@ -239,7 +239,7 @@ pub(crate) fn step(hub: &Hub, row: &StepRow) -> Result<Step, Error> {
     })
 }
 
-pub(crate) fn block(
+fn block(
     node: &Arc<Node>,
     holder: NodeId,
     claim: ClaimId,

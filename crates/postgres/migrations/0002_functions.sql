@@ -153,6 +153,8 @@ DECLARE
 BEGIN
     IF coalesce(start.workflow, '') = '' THEN
         RAISE EXCEPTION 'a run needs the name of a workflow' USING ERRCODE = 'WL003';
+    ELSIF starts_with(start.workflow, 'windlass.') THEN
+        RAISE EXCEPTION '`%` is the engine''s own, and not started by name', start.workflow USING ERRCODE = 'WL003';
     ELSIF rank NOT BETWEEN 0 AND 9 THEN
         RAISE EXCEPTION 'priority % does not exist: 0 is the most urgent, 9 the least', rank USING ERRCODE = 'WL003';
     ELSIF most <= 0 OR life <= 0 THEN

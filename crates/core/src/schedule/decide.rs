@@ -72,7 +72,7 @@ impl Schedule {
         let mut step = Step::new(self, state, now);
         match event {
             Event::Due => {}
-            Event::Ended { key, outcome } => step.ended(&key, outcome),
+            Event::Ended { key, outcome, at } => step.ended(&key, outcome, at.min(now)),
             Event::Existed { key } => return step.existed(&key),
             Event::Trigger { id, exists } => step.trigger(id, exists),
             Event::Backfill { from, to } => step.backfill(from, to),
@@ -151,7 +151,7 @@ impl<'a> Step<'a> {
             self.state.tripped = false;
             self.state.held_until = self.now;
         }
-        self.forgive();
+        self.forgive(self.now);
         self.excuse();
         // A clock that was far ahead has been set right. What was started meanwhile is known by its key.
         self.state.rested_at = self.state.rested_at.min(self.now);

@@ -1,22 +1,23 @@
 //! What the end of a run means for its schedule.
 
 use super::{Decision, Outcome, Slot, Tell, chance, decide::Step, state::Live};
+use crate::Time;
 
 /// No more than so many characters of an error are kept.
 const LONGEST_ERROR: usize = 1_000;
 
 impl Step<'_> {
-    pub(super) fn ended(&mut self, key: &str, outcome: Outcome) {
+    pub(super) fn ended(&mut self, key: &str, outcome: Outcome, at: Time) {
         // A run whose end was told before, or that is another's, changes nothing.
         let Some(live) = self.forget(key) else { return };
         let completed = outcome == Outcome::Completed;
         if let Some(last) = self.state.last_run.as_mut().filter(|last| last.key == key) {
-            (last.ended_at, last.completed) = (Some(self.now), completed);
+            (last.ended_at, last.completed) = (Some(at), completed);
         }
-        self.state.rested_at = self.state.rested_at.max(self.now);
+        self.state.rested_at = self.state.rested_at.max(at);
         match outcome {
-            Outcome::Completed if !self.state.tripped => self.forgive(),
-            Outcome::Failed { error } if !live.excused => self.failed(&error),
+            Outcome::Completed if !self.state.tripped => self.forgive(at),
+            Outcome::Failed { error } if !live.excused => self.failed(&error, at),
             Outcome::Completed | Outcome::Failed { .. } | Outcome::Cancelled => {}
         }
     }
@@ -47,14 +48,14 @@ impl Step<'_> {
         Some(self.state.running.remove(place))
     }
 
-    fn failed(&mut self, error: &str) {
+    fn failed(&mut self, error: &str, at: Time) {
         let backoff = &self.schedule.settings().backoff;
         let streak = self.state.streak.saturating_add(1);
         self.state.streak = streak;
         self.excuse();
         self.state.last_error = Some(error.chars().take(LONGEST_ERROR).collect());
-        let dice = chance::dice("backoff", self.schedule.name(), self.now);
-        let until = self.now + backoff.delay(streak, dice);
+        let dice = chance::dice("backoff", self.schedule.name(), at);
+        let until = at + backoff.delay(streak, dice);
         self.state.held_until = self.state.held_until.max(until);
         if backoff.trip_after.is_some_and(|failures| streak >= failures) {
             self.state.tripped = true;
@@ -64,10 +65,10 @@ impl Step<'_> {
         }
     }
 
-    /// Forgets the failures, but not that it was held until now.
-    pub(super) fn forgive(&mut self) {
+    /// Forgets the failures, but not that it was held until then.
+    pub(super) fn forgive(&mut self, at: Time) {
         (self.state.streak, self.state.last_error) = (0, None);
-        self.state.held_until = self.state.held_until.min(self.now);
+        self.state.held_until = self.state.held_until.min(at);
     }
 
     /// Runs that were beside each other and fail for one reason are one failure in the row.

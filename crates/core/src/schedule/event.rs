@@ -16,6 +16,9 @@ pub enum Event {
         key: String,
         /// How it ended.
         outcome: Outcome,
+        /// When it ended. What counts from the end of a run counts from here, and not from when somebody looked; what may
+        /// start because of it is decided by the clock as it is.
+        at: Time,
     },
     /// There was a run with the key already, so none was started.
     Existed {

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use windlass_core::NodeId;
 use windlass_store::{StoreError, Unit};
 
-use super::{Committer, Fate, HERE, Lost, Reply, queue::Replier};
+use super::{Committer, Fate, HERE, Lane, Lost, Reply, has_key, queue::Replier};
 use crate::Error;
 
 /// The answers to a group, until all are there.
@@ -33,8 +33,7 @@ impl Gathering {
 }
 
 impl Committer {
-    /// Hands in units of several runs that are written in one transaction, or not at all, in the name of a node. Some of
-    /// them may have keys, so all are written where keys are.
+    /// Hands in units of several runs that are written in one transaction, or not at all, in the name of a node.
     pub(crate) fn submit_group(
         &self,
         node: NodeId,
@@ -63,6 +62,7 @@ impl Committer {
         speaks_for: Option<NodeId>,
         then: Box<dyn FnOnce(Vec<Fate>) + Send>,
     ) {
+        let lane = self.lane_of_group(&units);
         let fates = units.iter().map(|_| None).collect();
         let gathering = Gathering { fates, left: units.len(), then: Some(then) };
         let gathering = Arc::new(Mutex::new(gathering));
@@ -76,7 +76,6 @@ impl Committer {
             }));
             (unit, Replier { reply, speaks_for, holder: None, is_caller: false, is_bound: false })
         });
-        let lane = &self.lanes[self.lanes.len() - 1];
         match lane.queue.push_all(group.collect()) {
             Ok(true) => {
                 HERE.set(false);
@@ -88,6 +87,15 @@ impl Committer {
                     .into_iter()
                     .for_each(|replier| replier.reply.refuse(Lost::Failed(StoreError::Closed)));
             }
+        }
+    }
+
+    /// The last of several lanes is for groups with keys: nobody but the engine uses those, so they do not wait behind a key
+    /// of the user's that a stranger's transaction has taken. Other groups go where their last run's other units go.
+    fn lane_of_group(&self, units: &[Unit]) -> &Lane {
+        match units.last() {
+            Some(own) if !units.iter().any(has_key) => self.lane_of(own),
+            _ => &self.lanes[self.lanes.len() - 1],
         }
     }
 }

@@ -214,7 +214,7 @@ impl ScheduleBuilder {
             }
         };
         if let Some(input) = &input {
-            draft = draft.input(Fingerprint::new().part(input.get()).finish());
+            draft = draft.input(fingerprint(input));
         }
         match (draft.check(), input) {
             (Ok(schedule), Some(input)) if problems.is_empty() => {
@@ -254,6 +254,15 @@ fn unknown(client: &Client, workflow: &str) -> Option<String> {
         return Some(format!("`{workflow}` is the engine's own: schedules start workflows of yours"));
     }
     registered(client.node()?, &Arc::from(workflow)).err().map(|error| error.to_string())
+}
+
+/// The same whatever the order of keys is in a map.
+fn fingerprint(input: &RawValue) -> String {
+    let fingerprint = Fingerprint::new();
+    match serde_json::from_str(input.get()) {
+        Ok(value) => fingerprint.json_part(&value).finish(),
+        Err(_) => fingerprint.part(input.get()).finish(),
+    }
 }
 
 fn raw(slot: &Slot) -> Result<Box<RawValue>, Failure> {

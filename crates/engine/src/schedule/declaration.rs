@@ -18,6 +18,9 @@ use crate::{
     start::{Settings, new_run},
 };
 
+/// How long a key is kept that is to be used once, and the record of its run with it.
+pub(crate) const EVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
 /// A schedule, and what its runs are started with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Declaration {
@@ -46,6 +49,9 @@ impl Declaration {
     /// What is different in another declaration of the same schedule, in words.
     pub(super) fn difference(&self, other: &Self) -> Vec<String> {
         let mut found = self.schedule.difference(&other.schedule);
+        if self.start == other.start {
+            return found;
+        }
         let (was, is) = (self.start.shown(), other.start.shown());
         for ((what, was), (_, is)) in was.into_iter().zip(is).filter(|(was, is)| was != is) {
             found.push(format!("the {what} was {was}, and is {is}"));
@@ -60,6 +66,7 @@ impl Declaration {
         context.insert(CONTEXT.to_owned(), Fired::of(&self.schedule, firing).to_json()?);
         let settings = Settings {
             key: Some(firing.key.clone()),
+            key_life: is_somebodys_wish(&self.schedule, firing).then_some(EVER),
             // Whatever run has the key, it stands for this time.
             or_existing: true,
             queue: queue.map(Into::into),
@@ -73,6 +80,13 @@ impl Declaration {
         let new = new_run(hub, &firing.workflow.as_str().into(), None, &input, &settings)?;
         Ok(NewRun { parent: Some(Parent { run: schedule, topic: ENDED.to_owned() }), ..new })
     }
+}
+
+/// Whether it is a wish whose id somebody chose, and may tell again. An id of ours is told once, and a time that has passed
+/// does not come again: their keys go with their runs.
+fn is_somebodys_wish(schedule: &Schedule, firing: &Firing) -> bool {
+    let wish = firing.key.strip_prefix(schedule.name()).and_then(|rest| rest.strip_prefix('!'));
+    wish.is_some_and(|id| id.parse::<RunId>().is_err())
 }
 
 impl StartSettings {

@@ -41,16 +41,21 @@ pub(super) struct Ending {
 /// What has come, with the number and the time of each.
 pub(crate) type Mail = Vec<(i64, Time, Heard)>;
 
-/// What lies in the inbox. What cannot be read is worth a word, and is dropped.
-pub(crate) fn open(hub: &Hub, inbox: &[InboxRow]) -> Mail {
+/// What lies in the inbox. Whoever takes a turn has to read all of it: what a newer program said, or what cannot be read
+/// for the moment, was promised to whoever said it.
+pub(crate) fn open(hub: &Hub, inbox: &[InboxRow]) -> Result<Mail, Error> {
+    inbox.iter().map(|row| Ok((row.seq, row.at, Heard::decode(hub, row)?))).collect()
+}
+
+/// What lies in the inbox and can be read, for whoever only looks.
+pub(crate) fn readable(hub: &Hub, inbox: &[InboxRow]) -> Mail {
     let read = |row: &InboxRow| {
-        let heard = Heard::decode(hub, row).unwrap_or_else(|error| {
-            tracing::error!(schedule = %row.run, %error, "a schedule cannot read what it was told, and goes on without");
-            Heard::Noise
-        });
-        (row.seq, row.at, heard)
+        let heard = Heard::decode(hub, row);
+        let heard =
+            heard.inspect_err(|error| tracing::warn!(run = %row.run, %error, "a message cannot be read"));
+        Some((row.seq, row.at, heard.ok()?))
     };
-    inbox.iter().map(read).collect()
+    inbox.iter().filter_map(read).collect()
 }
 
 impl Findings {
@@ -74,7 +79,7 @@ impl Findings {
         runs.dedup();
         for portion in runs.chunks(PORTION) {
             for (run, end) in hub.store.ends(portion.to_vec()).await? {
-                self.ends.insert(run, ending(hub, &end)?);
+                self.ends.insert(run, ending(hub, &end));
             }
         }
         Ok(())
@@ -104,8 +109,11 @@ impl Findings {
     }
 }
 
-fn ending(hub: &Hub, end: &End) -> Result<Ending, Error> {
-    let verdict = verdict_of(hub, end)?;
-    let error = verdict.map(|verdict| reason(&verdict));
-    Ok(Ending { state: end.state, at: end.at, error })
+/// Why a run ended is for people: that it cannot be read keeps nobody from going on.
+fn ending(hub: &Hub, end: &End) -> Ending {
+    let error = match verdict_of(hub, end) {
+        Ok(verdict) => verdict.map(|verdict| reason(&verdict)),
+        Err(error) => Some(error.to_string()),
+    };
+    Ending { state: end.state, at: end.at, error }
 }

@@ -5,6 +5,7 @@ use windlass_store::{Act, Refusal};
 
 use super::{
     Backfill, Happening, ScheduleStatus,
+    happening::checked_note,
     message::Message,
     schedules::{View, live},
 };
@@ -42,7 +43,8 @@ impl ScheduleHandle {
         self.trigger_once(RunId::new().to_string()).await
     }
 
-    /// The same for a wish that has an id, of at most 200 characters: told twice, it is one wish.
+    /// The same for a wish that has an id, of at most 200 characters: told twice, it is one wish, for ten years. The record
+    /// of its run is kept as long, whatever the retention says.
     ///
     /// # Errors
     ///
@@ -53,13 +55,14 @@ impl ScheduleHandle {
         self.tell(Message::Trigger { id }).await.map(|()| key)
     }
 
-    /// Starts nothing more, until it is resumed. The note says why, to whoever looks at it.
+    /// Starts nothing more by itself, until it is resumed: only what somebody [triggers](Self::trigger). The note says why,
+    /// to whoever looks at it, in at most 1,000 characters.
     ///
     /// # Errors
     ///
-    /// See [`ScheduleHandle`].
+    /// [`Error::Invalid`] when the note is too long. See also [`ScheduleHandle`].
     pub async fn pause(&self, note: impl Into<String>) -> Result<(), Error> {
-        self.tell(Message::Pause { note: note.into() }).await
+        self.tell(Message::Pause { note: checked_note(note.into())? }).await
     }
 
     /// Goes on. Times that passed meanwhile were missed, and are made up for as the schedule says.

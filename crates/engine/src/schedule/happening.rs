@@ -8,6 +8,8 @@ use windlass_core::{
     schedule::{Origin, Skip, Tell},
 };
 
+use crate::Error;
+
 /// Something that happened to a schedule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Happening {
@@ -70,6 +72,36 @@ pub enum What {
     Removed,
     /// It came to this by itself.
     Told(Tell),
+}
+
+/// No more than so many characters of anybody's words are kept: a hundred happenings are read whenever a schedule is.
+const LONGEST: usize = 1_000;
+
+/// As much of it as is kept.
+pub(crate) fn cut(words: String) -> String {
+    match words.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &words[..end]),
+        None => words,
+    }
+}
+
+/// A note that is too long is refused: it is read whenever the schedule is.
+pub(crate) fn checked_note(note: String) -> Result<String, Error> {
+    match note.chars().count() {
+        0..=LONGEST => Ok(note),
+        long => Err(Error::Invalid(format!("a note of {long} characters is too long: {LONGEST} are kept"))),
+    }
+}
+
+impl What {
+    /// The same in no more words than are kept.
+    pub(super) fn cut(self) -> Self {
+        match self {
+            Self::Ended { key, run, state, error } => Self::Ended { key, run, state, error: error.map(cut) },
+            Self::Paused { note } => Self::Paused { note: cut(note) },
+            other => other,
+        }
+    }
 }
 
 impl fmt::Display for What {

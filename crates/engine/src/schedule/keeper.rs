@@ -13,6 +13,7 @@ use windlass_store::{Act, NewEnd, RunImage, Unit, Wait, Written};
 
 use super::{
     findings::{Findings, Mail, open},
+    held::{Held, pause_after},
     ledger::Ledger,
     message::{ENDED, Message, TOLD},
     turn::Turn,
@@ -24,7 +25,6 @@ use crate::{
     node::Node,
     order,
     reserved::is_reserved,
-    take_up::block,
     trigger::{self, Trigger},
 };
 
@@ -32,6 +32,9 @@ use crate::{
 pub(super) const WORKFLOW: &str = "windlass.schedule";
 /// The queue that they wait in. Every engine serves it.
 pub(crate) const QUEUE: &str = "windlass";
+
+/// What wakes a schedule beside its time.
+const TOPICS: [&str; 3] = [TOLD, ENDED, order::TERMINATE];
 
 /// How soon the store is asked again that did not answer.
 pub(crate) const AGAIN: Duration = Duration::from_millis(100);
@@ -44,10 +47,12 @@ pub(crate) const AGAIN: Duration = Duration::from_millis(100);
 pub(crate) struct Keeper {
     /// The turns that are being taken.
     busy: Mutex<HashSet<(RunId, ClaimId)>>,
-    /// The last turn of each schedule of which this process knows that all its runs were started.
+    /// The last turn of each schedule and trigger of which this process knows that all its runs were started.
     sure: Mutex<HashMap<RunId, u64>>,
     /// The triggers of this process.
     triggers: OnceLock<trigger::Set>,
+    /// How many turns have failed in a row.
+    failures: Mutex<HashMap<RunId, u32>>,
 }
 
 impl Keeper {
@@ -67,24 +72,34 @@ impl Keeper {
         self.busy.lock().insert((run, claim))
     }
 
-    /// Ends a turn whose run was not given up.
-    pub(crate) fn forget(&self, run: RunId, claim: ClaimId) {
-        self.busy.lock().remove(&(run, claim));
-    }
-
     /// Ends a turn, and gives back the room that it took.
     pub(crate) fn leave(&self, node: &Node, run: RunId, claim: ClaimId) {
-        self.forget(run, claim);
+        self.busy.lock().remove(&(run, claim));
         node.unreserve(1);
     }
-}
 
-/// A claimed schedule.
-#[derive(Clone, Copy)]
-struct Held {
-    run: RunId,
-    claim: ClaimId,
-    holder: NodeId,
+    /// Takes note that all runs of a turn were started.
+    pub(crate) fn be_sure(&self, run: RunId, turn: u64) {
+        self.sure.lock().insert(run, turn);
+    }
+
+    /// Whether all runs of a turn, the last one, are known to be started.
+    pub(crate) fn is_sure(&self, run: RunId, turn: u64) -> bool {
+        self.sure.lock().get(&run) == Some(&turn)
+    }
+
+    /// Takes note of a turn that failed. Answers how long it is put off.
+    pub(crate) fn failed(&self, run: RunId) -> Duration {
+        let mut failures = self.failures.lock();
+        let streak = failures.entry(run).or_default();
+        *streak = streak.saturating_add(1);
+        pause_after(*streak)
+    }
+
+    /// Takes note of a turn that was taken.
+    pub(crate) fn succeeded(&self, run: RunId) {
+        self.failures.lock().remove(&run);
+    }
 }
 
 /// What a turn comes to, to be written.
@@ -131,16 +146,12 @@ async fn take_turn(node: &Arc<Node>, held: Held, image: RunImage) {
             decided.unwrap_or_else(|_| Err(Error::Store("the engine failed in this schedule".to_owned())))
         }
         // The node has lost the run, or is closed.
-        Ok(None) => return give_back(node, held),
+        Ok(None) => return held.leave(node),
         Err(error) => Err(error),
     };
     match outcome {
         Ok(outcome) => commit(node, held, outcome),
-        Err(error) => {
-            node.keeper.forget(held.run, held.claim);
-            let registered = node.registry.get(WORKFLOW).map(|known| &**known);
-            block(node, held.holder, held.claim, &image, registered, error.to_string());
-        }
+        Err(error) => held.postpone(node, &image, &TOPICS, &error),
     }
 }
 
@@ -152,10 +163,10 @@ async fn prepare(
 ) -> Result<Option<(Ledger, Mail, Findings)>, Error> {
     let hub = &node.hub;
     let mut ledger = Ledger::read(hub, image)?;
-    if node.keeper.sure.lock().get(&held.run) == Some(&ledger.turn) {
+    if node.keeper.is_sure(held.run, ledger.turn) {
         ledger.runs.iter_mut().for_each(|known| known.is_sure = true);
     }
-    let mail = open(hub, &image.inbox);
+    let mail = open(hub, &image.inbox)?;
     loop {
         if hub.closed.is_cancelled() || !node.is(held.holder) {
             return Ok(None);
@@ -230,7 +241,7 @@ fn decide(
 }
 
 fn wait(until: Option<Time>) -> Wait {
-    let topics = [TOLD, ENDED, order::TERMINATE].map(str::to_owned).to_vec();
+    let topics = TOPICS.map(str::to_owned).to_vec();
     let reason = Some("waiting for its next time".to_owned());
     Wait { state: RunState::Suspended, until, topics, reason, blocked_by: None }
 }
@@ -243,12 +254,11 @@ fn commit(node: &Arc<Node>, held: Held, outcome: Outcome) {
         let own = fates.pop();
         match own {
             Some(Ok(_)) => {
+                keeper.keeper.succeeded(held.run);
                 settle(&keeper, held.run, turn, &workflow, starts.into_iter().zip(fates));
                 if cancels {
                     keeper.mail.notify_one();
                 }
-                keeper.due(wake);
-                keeper.claim.notify_one();
             }
             Some(Err(Lost::Failed(why))) => {
                 tracing::error!(schedule = %held.run, %why, "the turn of a schedule could not be written");
@@ -257,7 +267,10 @@ fn commit(node: &Arc<Node>, held: Held, outcome: Outcome) {
                 tracing::debug!(schedule = %held.run, ?lost, "the schedule was not ours to keep");
             }
         }
-        give_back(&keeper, held);
+        // An answer that was lost comes as a refusal the second time, and all was written: the next time comes all the same.
+        keeper.due(wake);
+        keeper.claim.notify_one();
+        held.leave(&keeper);
     });
 }
 
@@ -279,10 +292,14 @@ fn settle(
         }
     }
     if news.is_empty() {
-        node.keeper.sure.lock().insert(schedule, turn);
-        return;
+        return node.keeper.be_sure(schedule, turn);
     }
     // If this process dies before they are told, the next turn finds out by itself.
+    tell_all(node, schedule, news);
+}
+
+/// Tells a schedule or a trigger what became of its starts.
+pub(crate) fn tell_all(node: &Arc<Node>, schedule: RunId, news: Vec<Message>) {
     let teller = Arc::clone(node);
     node.hub.backroom.spawn(async move {
         for message in news {
@@ -298,9 +315,4 @@ async fn tell(node: &Node, schedule: RunId, message: &Message) -> Result<(), Err
     let message = message.encode(&node.hub)?;
     let written = node.hub.committer.write(schedule, Act::Send(message)).await?;
     written.map(drop).map_err(|refusal| Error::refused(schedule, refusal))
-}
-
-/// Gives back the room that the schedule took.
-fn give_back(node: &Node, held: Held) {
-    node.keeper.leave(node, held.run, held.claim);
 }

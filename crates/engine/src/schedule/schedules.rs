@@ -7,7 +7,8 @@ use windlass_store::{Place, Query, RunImage};
 
 use super::{
     ScheduleHandle, ScheduleStatus,
-    findings::{Findings, open},
+    findings::{Findings, readable},
+    held::trouble,
     keeper::WORKFLOW,
     ledger::Ledger,
     turn::Turn,
@@ -30,6 +31,8 @@ pub(super) struct View {
     pub(super) ended: Option<u32>,
     pub(super) ledger: Ledger,
     pub(super) now: Time,
+    /// Why its last turn failed, if it did.
+    pub(super) trouble: Option<String>,
 }
 
 impl Schedules {
@@ -53,7 +56,7 @@ impl Schedules {
         }
     }
 
-    /// How all schedules stand, by name.
+    /// How all schedules stand, by name. One that cannot be read is left out.
     ///
     /// # Errors
     ///
@@ -62,9 +65,14 @@ impl Schedules {
         let mut found = Vec::new();
         for (run, _) in self.runs().await? {
             let image = self.client.hub().store.load(run).await?;
-            let Some(view) = view(&self.client, image).await? else { continue };
-            if view.is_live() {
-                found.push(ScheduleStatus::of(&view));
+            match view(&self.client, image).await {
+                Ok(Some(view)) if view.is_live() => found.push(ScheduleStatus::of(&view)),
+                Ok(_) => {}
+                // Whoever asks for this one hears why.
+                Err(error @ Error::Decode { .. }) => {
+                    tracing::warn!(%run, %error, "a schedule cannot be read, and is left out of the list");
+                }
+                Err(error) => return Err(error),
             }
         }
         found.sort_by(|a, b| a.name.cmp(&b.name));
@@ -121,12 +129,12 @@ pub(super) async fn view(client: &Client, image: Option<RunImage>) -> Result<Opt
     };
     let (run, now) = (image.run.id, hub.clock.now());
     let ledger = Ledger::read(hub, &image)?;
-    let mail = open(hub, &image.inbox);
+    let mail = readable(hub, &image.inbox);
     let findings = Findings::gather(hub, &ledger, &mail).await?;
     let mut turn = Turn::new(ledger, run, &findings, now);
     for (_, at, heard) in mail {
         turn.hear(heard, at);
     }
     turn.heal();
-    Ok(Some(View { run, ended, ledger: turn.ledger, now }))
+    Ok(Some(View { run, ended, ledger: turn.ledger, now, trouble: trouble(&image) }))
 }

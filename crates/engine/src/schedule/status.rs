@@ -30,6 +30,9 @@ pub struct ScheduleStatus {
     pub last_run: Option<LastRun>,
     /// When the next is started, if it is known: not while it is paused or has stopped.
     pub next_run: Option<Time>,
+    /// Why it could not do what it was to do when it last tried, if it could not: a codec that failed, a message of a newer
+    /// program. It tries again by itself, within five minutes.
+    pub trouble: Option<String>,
 }
 
 impl ScheduleStatus {
@@ -45,6 +48,7 @@ impl ScheduleStatus {
             running: state.running(schedule),
             last_run: state.last_run().cloned(),
             next_run: state.wake().map(|at| at.max(view.now)),
+            trouble: view.trouble.clone(),
         }
     }
 }

@@ -11,6 +11,7 @@ use super::{
     Happening, What,
     declaration::Declaration,
     findings::{Ending, Findings},
+    happening::cut,
     ledger::{Known, Ledger},
     message::{Heard, Message},
 };
@@ -83,6 +84,7 @@ impl<'a> Turn<'a> {
                 Event::Trigger { id, exists }
             }
             Message::Pause { note } => {
+                let note = cut(note);
                 self.note(What::Paused { note: note.clone() });
                 Event::Pause { note }
             }
@@ -102,10 +104,10 @@ impl<'a> Turn<'a> {
             Message::Existed { key } => return self.existed(&key),
             Message::Refused { key, why } => {
                 self.forget(&key);
-                Event::Ended { key, outcome: Outcome::Failed { error: why } }
+                Event::Ended { key, outcome: Outcome::Failed { error: why }, at: self.now }
             }
         };
-        self.feed(event, self.now);
+        self.feed(event);
     }
 
     /// Goes on as it is declared now.
@@ -128,7 +130,7 @@ impl<'a> Turn<'a> {
         if self.ledger.declaration.schedule == to.schedule {
             self.note(What::Told(Tell::Updated { difference }));
         } else {
-            self.feed(Event::Update(Box::new(to.schedule.clone())), self.now);
+            self.feed(Event::Update(Box::new(to.schedule.clone())));
         }
         self.ledger.declaration = to;
     }
@@ -151,8 +153,7 @@ impl<'a> Turn<'a> {
         let at = at.min(self.now);
         self.note_at(What::Ended { key: key.clone(), run, state, error }, at);
         if self.ledger.removed_at.is_none() {
-            // What counts from the end of a run counts from when it ended, not from when somebody looked.
-            self.feed(Event::Ended { key, outcome }, at);
+            self.feed(Event::Ended { key, outcome, at });
         }
     }
 
@@ -180,7 +181,7 @@ impl<'a> Turn<'a> {
         self.is_changed = true;
         self.forget(key);
         self.note(What::Existed { key: key.to_owned() });
-        self.feed(Event::Existed { key: key.to_owned() }, self.now);
+        self.feed(Event::Existed { key: key.to_owned() });
     }
 
     /// Lets it look at the clock. Answers when it wants to do that again.
@@ -189,7 +190,7 @@ impl<'a> Turn<'a> {
             return Some(removed_at + REMEMBERED);
         }
         let before = self.ledger.state.clone();
-        self.feed(Event::Due, self.now);
+        self.feed(Event::Due);
         self.is_changed |= self.ledger.state != before;
         self.ledger.state.wake()
     }
@@ -199,9 +200,9 @@ impl<'a> Turn<'a> {
         self.ledger.removed_at.is_some_and(|at| at + REMEMBERED <= self.now)
     }
 
-    fn feed(&mut self, event: Event, at: Time) {
+    fn feed(&mut self, event: Event) {
         let schedule = self.ledger.declaration.schedule.clone();
-        let Decision { state, commands } = schedule.decide(self.ledger.state.clone(), event, at);
+        let Decision { state, commands } = schedule.decide(self.ledger.state.clone(), event, self.now);
         self.ledger.state = state;
         for command in commands {
             self.carry_out(command);
@@ -218,7 +219,6 @@ impl<'a> Turn<'a> {
                 self.ledger.removed_at = Some(self.now);
             }
             Command::Start(firing) => {
-                let firing = Firing { fired_at: self.now, ..firing };
                 let run = firing.run(self.schedule, self.ledger.turn);
                 let Firing { key, scheduled_at, origin, .. } = firing.clone();
                 self.ledger.runs.push(Known { key: key.clone(), run, is_sure: false });
@@ -238,6 +238,6 @@ impl<'a> Turn<'a> {
 
     fn note_at(&mut self, what: What, at: Time) {
         self.news += 1;
-        self.ledger.past.push(Happening { at, what });
+        self.ledger.past.push(Happening { at, what: what.cut() });
     }
 }

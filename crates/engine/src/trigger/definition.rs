@@ -7,12 +7,13 @@ use windlass_core::{
     Failure, Fingerprint, RunId,
     schedule::{Backoff, Firing, Schedule, ScheduleDraft},
 };
-use windlass_store::{KeyLife, NewRun, Parent};
+use windlass_store::{NewRun, Parent};
 
 use super::{Fire, keeper::PREFIX, ledger::ENDED};
 use crate::{
     AnyWorkflow, Error, Res, Resources, Slot, Want, Workflow,
     hub::Hub,
+    schedule::EVER,
     start::{Settings, new_run},
 };
 
@@ -61,7 +62,7 @@ pub(super) enum Mark {
     None,
     /// By this key, while it is under way.
     WhileLive(String),
-    /// By this key, for ever.
+    /// By this key, for as long as anybody asks.
     Once(String),
 }
 
@@ -146,7 +147,8 @@ impl Trigger {
         self
     }
 
-    /// Starts one run for each key, ever. Default: one at a time.
+    /// Starts one run for each key, ever: for ten years after it. The records of these runs are kept as long, whatever the
+    /// retention says. Default: one at a time.
     pub fn once(mut self) -> Self {
         self.is_once = true;
         self
@@ -257,15 +259,20 @@ impl Trigger {
             Mark::None => (None, None),
             // Who is under way is known to the trigger, and the key is only to find the run by.
             Mark::WhileLive(key) => (Some(key.clone()), Some(Duration::from_micros(1))),
-            Mark::Once(key) => (Some(key.clone()), None),
+            // Its record is kept as long, else the next question would find nothing and start it again.
+            Mark::Once(key) => (Some(key.clone()), Some(EVER)),
         };
         let settings = Settings { key, key_life, or_existing: true, ..self.settings.clone() };
         let mut new = new_run(hub, &self.target, self.run_timeout, &asked.input, &settings)?;
-        debug_assert!(new.key.as_ref().is_none_or(|key| key.life != KeyLife::Kept || self.is_once));
         if let Mark::WhileLive(_) = mark {
             new.parent = Some(Parent { run: trigger, topic: ENDED.to_owned() });
         }
         Ok(new)
+    }
+
+    /// Whether there is a run of this key.
+    pub(super) async fn has_run(&self, hub: &Hub, key: &str) -> Result<bool, Error> {
+        Ok(hub.store.by_key(Arc::clone(&self.target), key.to_owned()).await?.is_some())
     }
 
     /// The id of the run that is fired in this turn.

@@ -7,7 +7,9 @@ use windlass_core::{
     ClaimId, Failure, NodeId, RunId, RunState, Time, format_duration,
     schedule::{Event, Firing, Outcome, Status},
 };
-use windlass_store::{Act, KeyConflict, KeyLife, NewKey, NewRun, RunImage, Unit, Wait};
+use windlass_store::{
+    Act, KeyConflict, KeyLife, NewKey, NewRun, Place, Refusal, RunImage, Unit, Wait, Written,
+};
 
 use super::{
     Trigger, TriggerCx,
@@ -16,12 +18,11 @@ use super::{
 };
 use crate::{
     AnyWorkflow, Error, Task, TaskCx, Workflow,
-    committer::Lost,
+    committer::{Fate, Lost},
     metric,
     node::Node,
     order,
-    schedule::{QUEUE, TOLD, open},
-    take_up::block,
+    schedule::{Held, Message, QUEUE, TOLD, open, tell_all},
 };
 
 /// What the names of triggers' own workflows begin with: only a process that has the trigger claims its run.
@@ -34,13 +35,8 @@ pub(super) const TAG: &str = "windlass.trigger";
 /// A trigger remembers no more runs that are under way. It waits until some have ended.
 const MOST_LIVE: usize = 1_000;
 
-/// A claimed trigger.
-#[derive(Clone, Copy)]
-struct Held {
-    run: RunId,
-    claim: ClaimId,
-    holder: NodeId,
-}
+/// What wakes a trigger beside its time. That a run has ended is taken in with the next question, and wakes nobody.
+const TOPICS: [&str; 2] = [TOLD, order::TERMINATE];
 
 /// The workflow that a trigger's run is of. Its code is never executed.
 pub(crate) fn own_workflow(trigger: &Trigger) -> Result<AnyWorkflow, Error> {
@@ -50,11 +46,12 @@ pub(crate) fn own_workflow(trigger: &Trigger) -> Result<AnyWorkflow, Error> {
     workflow.map(Into::into).map_err(|error| Error::Invalid(error.to_string()))
 }
 
-/// Makes the run of a trigger, if there is none.
+/// Makes the run of a trigger, if there is none, and opens it again if it has ended: a program that has the trigger wants
+/// it to be asked.
 pub(crate) async fn ensure(node: &Arc<Node>, trigger: &Trigger) -> Result<(), Error> {
     let (hub, workflow) = (&node.hub, trigger.own_workflow());
-    if hub.store.by_key(Arc::clone(&workflow), KEY.to_owned()).await?.is_some() {
-        return Ok(());
+    if let Some(run) = hub.store.by_key(Arc::clone(&workflow), KEY.to_owned()).await? {
+        return reopen(node, run).await;
     }
     let what = "a trigger";
     let json = serde_json::to_vec(&trigger.schedule()?)
@@ -83,6 +80,20 @@ pub(crate) async fn ensure(node: &Arc<Node>, trigger: &Trigger) -> Result<(), Er
     started.map(drop).map_err(|refusal| Error::refused(run, refusal))
 }
 
+async fn reopen(node: &Arc<Node>, run: RunId) -> Result<(), Error> {
+    let Some(image) = node.hub.store.load(run).await? else { return Ok(()) };
+    if !matches!(image.standing.place, Place::Ended(_)) {
+        return Ok(());
+    }
+    let reopened = node.hub.committer.write(run, Act::Reopen { after: image.standing.generation }).await?;
+    node.claim.notify_one();
+    match reopened {
+        // Another process was quicker.
+        Ok(_) | Err(Refusal::Open) => Ok(()),
+        Err(refusal) => Err(Error::refused(run, refusal)),
+    }
+}
+
 /// Takes a turn of a trigger that was claimed.
 pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: RunImage) {
     let held = Held { run: image.run.id, claim, holder };
@@ -92,30 +103,31 @@ pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: R
     let keeper = Arc::clone(node);
     node.hub.backroom.spawn(async move {
         match take_turn(&keeper, held, &image).await {
-            Ok(Some((units, wake))) => commit(&keeper, held, units, wake),
+            Ok(Some(taken)) => commit(&keeper, held, taken),
             // The engine stops, or has lost the run: another asks again.
-            Ok(None) => keeper.keeper.leave(&keeper, held.run, held.claim),
-            Err(error) => {
-                keeper.keeper.forget(held.run, held.claim);
-                let registered = keeper.registry.get(&image.run.workflow).map(|known| &**known);
-                block(&keeper, held.holder, held.claim, &image, registered, error.to_string());
-            }
+            Ok(None) => held.leave(&keeper),
+            Err(error) => held.postpone(&keeper, &image, &TOPICS, &error),
         }
     });
 }
 
+/// What a turn comes to, to be written.
+struct Taken {
+    units: Vec<Unit>,
+    /// The run that is started by the first of them, with its workflow.
+    start: Option<(RunId, Arc<str>)>,
+    turn: u64,
+    wake: Option<Time>,
+}
+
 /// Takes in what has come, asks if it is time, and answers with what is to be written and when it is time again.
-async fn take_turn(
-    node: &Arc<Node>,
-    held: Held,
-    image: &RunImage,
-) -> Result<Option<(Vec<Unit>, Option<Time>)>, Error> {
+async fn take_turn(node: &Arc<Node>, held: Held, image: &RunImage) -> Result<Option<Taken>, Error> {
     let hub = &node.hub;
     let trigger = node.keeper.trigger(&image.run.workflow);
     let trigger = trigger.ok_or_else(|| Error::Invalid("this process has no such trigger".to_owned()))?;
     let mut ledger = Ledger::read(hub, image)?;
     let before = ledger.state.status();
-    let (mail, mut is_notable) = (open(hub, &image.inbox), false);
+    let (mail, mut is_notable) = (open(hub, &image.inbox)?, false);
     let (consumed, mut firing): (Vec<i64>, Option<Firing>) =
         (mail.iter().map(|(seq, ..)| *seq).collect(), None);
     for (_, _, heard) in mail {
@@ -126,6 +138,7 @@ async fn take_turn(
     let Some(ended) = look_for_ends(node, held, &ledger).await? else { return Ok(None) };
     is_notable |= !ended.is_empty();
     ledger.live.retain(|live| !ended.contains(&live.run));
+    is_notable |= heal(node, held, &mut ledger).await?;
     let schedule = trigger.schedule()?;
     if schedule != ledger.schedule {
         // The program has changed.
@@ -139,7 +152,10 @@ async fn take_turn(
         let Some(answer) = ask(node, held, &trigger).await else { return Ok(None) };
         // A success forgives what was written down.
         is_notable |= matches!(before, Status::Backoff { .. } | Status::Tripped { .. });
-        let answer = answer.and_then(|asked| fire(node, held, &trigger, &mut ledger, &firing, asked));
+        let answer = match answer {
+            Ok(asked) => fire(node, held, &trigger, &mut ledger, &firing, asked).await,
+            Err(failure) => Err(failure),
+        };
         let outcome = match answer {
             Ok(start) => {
                 is_notable |= start.is_some();
@@ -153,7 +169,8 @@ async fn take_turn(
             }
         };
         // What follows at once is asked in the next turn.
-        let again = ledger.feed(Event::Ended { key: firing.key, outcome }, hub.clock.now());
+        let at = hub.clock.now();
+        let again = ledger.feed(Event::Ended { key: firing.key, outcome, at }, at);
         if let Some(again) = again {
             ledger.feed(Event::Existed { key: again.key }, hub.clock.now());
         }
@@ -168,7 +185,27 @@ async fn take_turn(
     // A question that was answered with nothing leaves no record: whoever is next asks once for all that it missed.
     let act = Act::Park { claim, steps: Vec::new(), consumed: taken_in, wait: wait(wake) };
     units.push(Unit { run, act });
-    Ok(Some((units, wake)))
+    let start = units.first().and_then(|unit| match &unit.act {
+        Act::Start(new) => Some((unit.run, Arc::clone(&new.workflow))),
+        _ => None,
+    });
+    Ok(Some(Taken { units, start, turn: ledger.turn, wake }))
+}
+
+/// Forgets runs that were never started: the answer was lost with a process. Answers whether there were any.
+async fn heal(node: &Node, held: Held, ledger: &mut Ledger) -> Result<bool, Error> {
+    let is_sure = node.keeper.is_sure(held.run, ledger.turn);
+    let doubtful: Vec<RunId> =
+        ledger.live.iter().filter(|live| !is_sure && !live.is_sure).map(|live| live.run).collect();
+    let mut is_changed = false;
+    for run in doubtful {
+        if node.hub.store.load(run).await?.is_none() {
+            ledger.take_back(&run.to_string());
+            is_changed = true;
+        }
+    }
+    ledger.live.iter_mut().for_each(|live| live.is_sure = true);
+    Ok(is_changed)
 }
 
 /// Which of its runs have ended, whatever became of the message; `None` when the run is not this node's any more.
@@ -214,7 +251,7 @@ async fn ask(node: &Arc<Node>, held: Held, trigger: &Arc<Trigger>) -> Option<Res
 }
 
 /// The start of the run that an answer asks for, unless one like it is under way.
-fn fire(
+async fn fire(
     node: &Node,
     held: Held,
     trigger: &Trigger,
@@ -232,11 +269,15 @@ fn fire(
             return Err(Failure::permanent(format!("{MOST_LIVE} runs of the trigger are under way")));
         }
     }
+    if let Mark::Once(key) = &mark
+        && trigger.has_run(&node.hub, key).await.map_err(Failure::from)?
+    {
+        return Ok(None);
+    }
     let run = trigger.run_id(firing, held.run, ledger.turn + 1);
     let new = trigger.new_run(&node.hub, held.run, &asked, &mark).map_err(Failure::from)?;
-    metric::run_started(&new.workflow);
     if let Mark::WhileLive(key) = mark {
-        ledger.live.push(Live { key, run });
+        ledger.live.push(Live { key, run, is_sure: false });
     }
     ledger.fired += 1;
     ledger.last_fired = Some(firing.fired_at);
@@ -244,26 +285,47 @@ fn fire(
 }
 
 fn wait(until: Option<Time>) -> Wait {
-    // That a run has ended is taken in with the next question, and wakes nobody.
-    let topics = [TOLD, order::TERMINATE].map(str::to_owned).to_vec();
+    let topics = TOPICS.map(str::to_owned).to_vec();
     let reason = Some("waiting to be asked".to_owned());
     Wait { state: RunState::Suspended, until, topics, reason, blocked_by: None }
 }
 
 /// Writes all that the turn came to, or nothing.
-fn commit(node: &Arc<Node>, held: Held, units: Vec<Unit>, wake: Option<Time>) {
+fn commit(node: &Arc<Node>, held: Held, taken: Taken) {
+    let Taken { units, start, turn, wake } = taken;
     let keeper = Arc::clone(node);
-    node.hub.committer.submit_group(held.holder, units, move |fates| {
-        match fates.into_iter().next_back() {
+    node.hub.committer.submit_group(held.holder, units, move |mut fates| {
+        match fates.pop() {
             Some(Ok(_)) => {
-                keeper.due(wake);
-                keeper.claim.notify_one();
+                keeper.keeper.succeeded(held.run);
+                match start.zip(fates.into_iter().next()).and_then(|(start, fate)| unstarted(start, fate)) {
+                    None => keeper.keeper.be_sure(held.run, turn),
+                    // If this process dies before it is told, the next turn finds out by itself.
+                    Some(news) => tell_all(&keeper, held.run, vec![news]),
+                }
             }
             Some(Err(Lost::Failed(why))) => {
                 tracing::error!(trigger = %held.run, %why, "the turn of a trigger could not be written");
             }
             lost => tracing::debug!(trigger = %held.run, ?lost, "the trigger was not ours to ask"),
         }
-        keeper.keeper.leave(&keeper, held.run, held.claim);
+        // An answer that was lost comes as a refusal the second time: see the schedules.
+        keeper.due(wake);
+        keeper.claim.notify_one();
+        held.leave(&keeper);
     });
+}
+
+/// What the trigger has to hear of a start that came to nothing. It is known by the id of the run.
+fn unstarted((run, workflow): (RunId, Arc<str>), fate: Fate) -> Option<Message> {
+    let key = run.to_string();
+    match fate {
+        Ok(Written::Existing { run: other }) if other != run => Some(Message::Existed { key }),
+        Err(Lost::Refused(why)) => Some(Message::Refused { key, why: why.to_string() }),
+        Ok(_) => {
+            metric::run_started(&workflow);
+            None
+        }
+        Err(_) => None,
+    }
 }

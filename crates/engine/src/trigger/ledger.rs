@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_core::{
     RunId, StepKind, Time,
-    schedule::{Command, Decision, Event, Firing, Schedule, State},
+    schedule::{Command, Decision, Event, Firing, Outcome, Schedule, State},
 };
 use windlass_store::{RunImage, StepRow};
 
@@ -45,6 +45,9 @@ pub(super) struct Ledger {
 pub(super) struct Live {
     pub(super) key: String,
     pub(super) run: RunId,
+    /// Whether it is known that it was started, and that no other run had its key.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_sure: bool,
 }
 
 impl Ledger {
@@ -96,6 +99,21 @@ impl Ledger {
         })
     }
 
+    /// Takes a start back that came to nothing. It is known by the id of the run that it would have been.
+    pub(super) fn take_back(&mut self, run: &str) {
+        self.live.retain(|live| live.run.to_string() != run);
+        self.fired = self.fired.saturating_sub(1);
+    }
+
+    /// An answer that cannot be acted on is a question that failed.
+    fn fail(&mut self, id: String, error: String, now: Time) {
+        let Some(firing) = self.feed(Event::Trigger { id, exists: false }, now) else { return };
+        let failed = Event::Ended { key: firing.key, outcome: Outcome::Failed { error }, at: now };
+        if let Some(again) = self.feed(failed, now) {
+            self.feed(Event::Existed { key: again.key }, now);
+        }
+    }
+
     /// Takes in what somebody has said. Answers with the question that is to be asked, if there is one.
     pub(super) fn hear(&mut self, heard: Heard, now: Time) -> Option<Firing> {
         let event = match heard {
@@ -107,6 +125,15 @@ impl Ledger {
             Heard::Told(Message::Resume) => Event::Resume,
             Heard::Told(Message::Reset) => Event::Reset,
             Heard::Told(Message::Trigger { id }) => Event::Trigger { id, exists: false },
+            Heard::Told(Message::Existed { key }) => {
+                self.take_back(&key);
+                return None;
+            }
+            Heard::Told(Message::Refused { key, why }) => {
+                self.take_back(&key);
+                self.fail(key, why, now);
+                return None;
+            }
             Heard::Told(_) | Heard::Noise => return None,
         };
         self.feed(event, now)

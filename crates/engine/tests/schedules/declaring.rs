@@ -3,7 +3,10 @@
 use serde_json::json;
 use windlass::{Error, prelude::*, schedule::Declared, testing::Lab};
 
-use crate::world::*;
+use crate::{
+    triggers::{fulfil, order},
+    world::*,
+};
 
 #[windlass::test]
 async fn the_same_declaration_changes_nothing_and_another_says_what(lab: Lab) -> Result<()> {
@@ -35,6 +38,18 @@ async fn the_same_declaration_changes_nothing_and_another_says_what(lab: Lab) ->
     assert_eq!(diary.fires(), ["03:00"]);
     let run = &engine.runs().workflow("job").list().await?[0];
     assert_eq!(run.priority, 4);
+    Ok(())
+}
+
+#[windlass::test]
+async fn an_input_with_a_map_is_the_same_whatever_its_order(lab: Lab) -> Result<()> {
+    let engine = lab.engine().workflow(fulfil::workflow()).launch().await?;
+    // Each map has another order.
+    let declare = || engine.schedule("nightly").cron("0 2 * * *").workflow(fulfil::workflow(), order(1));
+    assert_eq!(declare().await?, Declared::Created);
+    for _ in 0..10 {
+        assert_eq!(declare().await?, Declared::Unchanged);
+    }
     Ok(())
 }
 
@@ -128,9 +143,15 @@ async fn what_the_engine_keeps_for_itself_is_nobodys_run(lab: Lab) -> Result<()>
     assert!(engine.start_by_name("windlass.schedule", json!(1)).await.is_err());
     lab.advance(mins(15)).await;
     assert_eq!(engine.runs().list().await?.len(), 1);
+    let schedule = engine.run_by_key(&the_engines_own("windlass.schedule")?, "poll").await?;
+    let forked = schedule.expect("it is a run").fork_from("keep").await;
+    assert_eq!(forked.err().map(|error| error.code()), Some("invalid"), "nobody copies a schedule");
     let own =
         Workflow::builder("windlass.mine").task(Task::new("a", |_| async { Ok::<_, Failure>(1) })).build()?;
     let refused = lab.engine().workflow(own).launch().await.expect_err("the name is taken");
     assert!(refused.to_string().contains("the engine's own"), "{refused}");
+    let refused = lab.engine().workflow(job::workflow()).queue("windlass", 5).launch().await;
+    let refused = refused.expect_err("the queue is taken");
+    assert!(refused.to_string().contains("queue `windlass` is the engine's own"), "{refused}");
     Ok(())
 }

@@ -8,4 +8,5 @@ mod steering;
 mod stores;
 mod traps;
 mod triggers;
+mod trouble;
 mod world;

@@ -107,7 +107,9 @@ async fn stopping_does_not_wait_for_the_next_time_nor_lose_it(lab: Lab) -> Resul
     assert!(lab.now().since(begun) <= secs(45), "a long run does not hold up the stop");
     let next = with_job(lab.engine(), &diary).launch().await?;
     lab.advance(hours(26)).await;
-    assert!(next.schedules().get("poll").await?.status().await?.runs >= 2);
+    let status = next.schedules().get("poll").await?.status().await?;
+    let last = status.last_run.map(|last| last.key);
+    assert_eq!((status.runs, last.as_deref()), (2, Some("poll@2026-01-02T02:00:00Z")));
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use parking_lot::Mutex;
 use windlass::{
-    EngineBuilder, Error, RunState, prelude::*, schedule::Status, testing::Lab, trigger::Trigger,
+    EngineBuilder, Error, Retention, RunState, prelude::*, schedule::Status, testing::Lab, trigger::Trigger,
 };
 
 use crate::world::*;
@@ -47,7 +47,7 @@ impl Desk {
 }
 
 /// An order that takes so long, with a few lines.
-fn order(seconds: u64) -> Order {
+pub fn order(seconds: u64) -> Order {
     let lines = (0..20).map(|line| (format!("line {line}"), line)).collect();
     Order { takes: seconds, lines }
 }
@@ -162,7 +162,54 @@ async fn once_is_once_and_concurrent_is_as_often_as_it_says(lab: Lab) -> Result<
     let engine = engine.launch().await?;
     lab.advance(secs(55)).await;
     assert_eq!(engine.runs().key("once#7").list().await?.len(), 1);
+    assert_eq!(engine.triggers().get("once").await?.status().await?.fired, 1);
     assert_eq!(engine.runs().tag("often").list().await?.len(), 5);
+    Ok(())
+}
+
+#[windlass::test]
+async fn once_holds_though_what_has_ended_is_discarded(lab: Lab) -> Result<()> {
+    let once = Trigger::new("once", fulfil::workflow(), |_| async { Ok(Fire::run(order(1)).key("7")) });
+    let often = Trigger::new("often", fulfil::workflow(), |_| async { Ok(Fire::run(order(1)).key("7")) });
+    let engine = lab.engine().retention(Retention::default()).workflow(fulfil::workflow());
+    let engine = engine.trigger(once.every(hours(6)).once()).trigger(often.every(hours(6))).launch().await?;
+    lab.advance(hours(24 * 20)).await;
+    assert_eq!(engine.triggers().get("once").await?.status().await?.fired, 1);
+    assert_eq!(engine.runs().key("once#7").list().await?.len(), 1);
+    let kept = engine.runs().key("often#7").limit(500).list().await?.len();
+    assert!((20..50).contains(&kept), "the others go after a week: {kept}");
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_start_that_finds_its_key_taken_is_taken_back(lab: Lab) -> Result<()> {
+    let desk = Desk::answering(Ok(Fire::run(order(1)).key("7")));
+    let engine = with_trigger(lab.engine(), &desk).launch().await?;
+    engine.start(fulfil::workflow(), order(600)).key("new_order#7").await?;
+    lab.advance(secs(21)).await;
+    let trigger = engine.triggers().get("new_order").await?;
+    let status = trigger.status().await?;
+    assert_eq!((status.fired, status.running, desk.asked()), (0, 0, 4));
+    desk.answer(Ok(Fire::run(order(600)).key("8")));
+    lab.advance(secs(5)).await;
+    let status = trigger.status().await?;
+    assert_eq!((status.fired, status.running), (1, 1));
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_trigger_whose_run_was_ended_is_asked_again_by_the_next_program(lab: Lab) -> Result<()> {
+    let desk = Desk::answering(Ok(Fire::run(order(1)).key("7")));
+    let first = with_trigger(lab.engine(), &desk).launch().await?;
+    lab.advance(secs(7)).await;
+    let own = first.run_by_key(&the_engines_own("windlass.trigger.new_order")?, "trigger").await?;
+    own.expect("it is a run").terminate("enough").await?;
+    lab.advance(secs(30)).await;
+    assert_eq!(desk.asked(), 1);
+    first.stop().await?;
+    let _second = with_trigger(lab.engine(), &desk).launch().await?;
+    lab.advance(secs(30)).await;
+    assert!(desk.asked() >= 5, "{}", desk.asked());
     Ok(())
 }
 

@@ -53,6 +53,7 @@ async fn what_cannot_be_meant_is_refused_by_name_and_leaves_nothing() {
     for (arguments, code, word) in [
         ("NULL", "WL003", "name of a workflow"),
         ("''", "WL003", "name of a workflow"),
+        ("'windlass.schedule', key => 'nightly'", "WL003", "`windlass.schedule` is the engine's own"),
         ("'etl', NULL", "WL003", "`input` is NULL"),
         ("'etl', NULL::jsonb", "WL003", "`input` is NULL"),
         ("'etl', '{'", "22P02", "json"),

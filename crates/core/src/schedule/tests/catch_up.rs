@@ -150,3 +150,33 @@ fn a_delay_after_a_run_is_caught_up_with_once() {
     world.until(at("11:01:00"));
     assert_eq!(world.started(), ["11:01"]);
 }
+
+/// A run ends a moment after its next time has come, and nobody is there to hear of it for hours.
+#[test]
+fn what_was_missed_while_nobody_heard_of_an_end_is_judged_by_the_clock_as_it_is() {
+    for (catch_up, expected) in [
+        (CatchUp::Skip, vec!["10:00"]),
+        (CatchUp::Latest, vec!["10:00", "15:00 at 15:20"]),
+        (CatchUp::All { max: 2 }, vec!["10:00", "14:00 at 15:20", "15:00 at 15:20"]),
+    ] {
+        let overlap = if catch_up == CatchUp::Skip { Overlap::Skip } else { Overlap::Allow };
+        let mut world =
+            World::new(draft().every(hours(1)).overlap(overlap).catch_up(catch_up), at("09:30:00"));
+        world.until(at("10:59:00"));
+        world.now = at("11:00:05");
+        world.end_unseen(Outcome::Completed, at("15:20:00"));
+        assert_eq!(world.started(), expected, "{catch_up:?}");
+    }
+}
+
+#[test]
+fn a_back_off_and_a_fixed_delay_count_from_the_end_and_not_from_when_it_is_heard_of() {
+    let backoff = Backoff::default().initial(mins(30)).max_delay(hours(9)).jitter(0.0);
+    let mut world = World::new(draft().every(hours(1)).backoff(backoff), at("09:30:00"));
+    world.until(at("10:05:00")).end_unseen(Outcome::Failed { error: "no bank".to_owned() }, at("10:20:00"));
+    let Status::Backoff { until, .. } = world.state.status() else { panic!("it has failed") };
+    assert_eq!(short(until), "10:35");
+    let mut world = World::new(draft().every(hours(1)).after_finish(), at("09:30:00"));
+    world.until(at("10:35:00")).end_unseen(Outcome::Completed, at("10:50:00")).until(at("11:35:00"));
+    assert_eq!(world.started(), ["10:30", "11:35"]);
+}

@@ -38,9 +38,11 @@ fn a_run_that_existed_leaves_no_trace() {
 fn the_last_run_is_the_last_that_was_started_indeed() {
     let mut world = World::new(minutely().overlap(Overlap::Allow), at("10:00:00"));
     let last = |world: &World| world.state.last_run().unwrap().key.clone();
-    world
-        .until(at("10:02:00"))
-        .tell(Event::Ended { key: "job@2026-03-01T10:02:00Z".to_owned(), outcome: Outcome::Completed });
+    world.until(at("10:02:00")).tell(Event::Ended {
+        key: "job@2026-03-01T10:02:00Z".to_owned(),
+        outcome: Outcome::Completed,
+        at: at("10:02:00"),
+    });
     world.store.insert("job@2026-03-01T10:03:00Z".to_owned(), false);
     world.until(at("10:03:00"));
     assert_eq!(last(&world), "job@2026-03-01T10:02:00Z", "though an older one is still under way");

@@ -147,7 +147,8 @@ fn the_end_of_anothers_run_changes_nothing() {
     let mut world = World::new(draft().every(Duration::from_millis(500)), at("10:00:00"));
     world.until(at("10:00:00.5"));
     let before = world.state.clone();
-    let end = |key: &str| Event::Ended { key: key.to_owned(), outcome: Outcome::Completed };
+    let end =
+        |key: &str| Event::Ended { key: key.to_owned(), outcome: Outcome::Completed, at: at("10:00:00.5") };
     for key in ["job@2026-03-01T10:00:00.500Z", "job2@2026-03-01T10:00:00.5Z", "job!2026", "job", "job@"] {
         world.tell(end(key));
         assert_eq!(world.state, before, "{key}");

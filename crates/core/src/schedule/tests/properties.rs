@@ -88,14 +88,16 @@ fn play(world: &mut World, act: &Act) {
             let live = live(world);
             if let Some(key) = live.get(which % live.len().max(1)).cloned() {
                 world.store.insert(key.clone(), false);
-                world.tell(Event::Ended { key, outcome: outcome.clone() });
+                let at = world.now;
+                world.tell(Event::Ended { key, outcome: outcome.clone(), at });
             }
         }
         Act::EndAgain(which) => {
             let ended: Vec<String> =
                 world.store.iter().filter(|(_, live)| !**live).map(|(key, _)| key.clone()).collect();
             if let Some(key) = ended.get(which % ended.len().max(1)).cloned() {
-                world.tell(Event::Ended { key, outcome: Outcome::Failed { error: "late".to_owned() } });
+                let (outcome, at) = (Outcome::Failed { error: "late".to_owned() }, world.now);
+                world.tell(Event::Ended { key, outcome, at });
             }
         }
         Act::Trigger(id) => {

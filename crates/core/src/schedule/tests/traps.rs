@@ -29,7 +29,8 @@ fn a_finished_time_is_never_fired_again() {
     let key = world.starts[0].key.clone();
     for minute in 0..60 * 24 {
         world.now = at("10:00:00") + mins(minute);
-        world.tell(Event::Due).tell(Event::Ended { key: key.clone(), outcome: Outcome::Completed });
+        let end = Event::Ended { key: key.clone(), outcome: Outcome::Completed, at: world.now };
+        world.tell(Event::Due).tell(end);
     }
     let fired = world.starts.iter().filter(|firing| firing.key == key).count();
     assert_eq!(fired, 1);

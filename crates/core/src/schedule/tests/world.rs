@@ -98,7 +98,17 @@ impl World {
         let live = self.starts.iter().find(|firing| self.store[&firing.key]).expect("a run is under way");
         let key = live.key.clone();
         self.store.insert(key.clone(), false);
-        self.tell(Event::Ended { key, outcome })
+        let at = self.now;
+        self.tell(Event::Ended { key, outcome, at })
+    }
+
+    /// Ends the oldest run that is under way, and nobody looks before a later time.
+    pub(super) fn end_unseen(&mut self, outcome: Outcome, seen: Time) -> &mut Self {
+        let live = self.starts.iter().find(|firing| self.store[&firing.key]).expect("a run is under way");
+        let (key, at) = (live.key.clone(), self.now);
+        self.store.insert(key.clone(), false);
+        self.now = seen;
+        self.tell(Event::Ended { key, outcome, at }).until(seen)
     }
 
     /// Declares it again.
