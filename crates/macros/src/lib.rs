@@ -196,7 +196,7 @@ pub fn machine(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | `cron = "0 2 * * *"` | when it is asked | |
 /// | `timezone = "…"` | the zone whose clocks the cron expression goes by | UTC |
 /// | `timeout = "…"` | the longest that a question may take | one minute |
-/// | `once` | one run for each key, ever | one at a time |
+/// | `once` | one run for each key, ever: for ten years, and its record is kept as long | one at a time |
 /// | `concurrent` | runs with the same input may be under way beside each other, if they have no key | one at a time |
 /// | `queue = "…"` | the queue that its runs wait in | `default` |
 /// | `name = "…"` | what it is found by | the function's name |

@@ -1,12 +1,13 @@
 //! A claimed schedule or trigger, and what becomes of it when its turn fails.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, thread, time::Duration};
 
+use tokio::sync::oneshot;
 use windlass_core::{ClaimId, NodeId, RunId, RunState, format_duration, schedule::Backoff};
 use windlass_store::{Act, Place, RunImage, Unit, Wait};
 
 use super::happening::cut;
-use crate::{Error, node::Node};
+use crate::{Error, committer::Lost, node::Node};
 
 /// What the reason of a wait begins with whose turn has failed.
 const TROUBLE: &str = "its turn failed: ";
@@ -41,6 +42,9 @@ impl Held {
         let park = Act::Park { claim: self.claim, steps: Vec::new(), consumed: Vec::new(), wait };
         let keeper = Arc::clone(node);
         node.hub.committer.submit_group(self.holder, vec![Unit { run: self.run, act: park }], move |fates| {
+            if let Some(Err(Lost::Failed(why))) = fates.last() {
+                return self.give_up(&keeper, why);
+            }
             tracing::debug!(run = %self.run, ?fates, "the turn was put off");
             keeper.due(Some(until));
             keeper.claim.notify_one();
@@ -48,9 +52,54 @@ impl Held {
         });
     }
 
+    /// Gives up a run of which the store takes nothing, after a while: held by a process that lives, nobody else would take
+    /// it.
+    pub(crate) fn give_up(self, node: &Arc<Node>, why: &dyn fmt::Display) {
+        tracing::error!(run = %self.run, %why, "a turn could not be written, and is taken again");
+        let keeper = Arc::clone(node);
+        node.hub.backroom.spawn(async move {
+            while self.pause(&keeper).await && !self.release(&keeper).await {}
+            self.leave(&keeper);
+            keeper.claim.notify_one();
+        });
+    }
+
+    /// Waits until it is worth another try. Answers whether the run is still this node's.
+    async fn pause(self, node: &Node) -> bool {
+        tokio::select! {
+            () = tokio::time::sleep(node.keeper.failed(self.run)) => node.is(self.holder),
+            () = node.hub.closed.cancelled() => false,
+        }
+    }
+
+    /// Lets anybody claim it. Answers whether the store has said anything to that.
+    async fn release(self, node: &Node) -> bool {
+        let (sender, answer) = oneshot::channel();
+        let release = Unit { run: self.run, act: Act::Release { claim: self.claim } };
+        node.hub.committer.submit_group(self.holder, vec![release], move |mut fates| {
+            // Whoever waited for it has gone with its process.
+            drop(sender.send(fates.pop()));
+        });
+        !matches!(answer.await, Ok(Some(Err(Lost::Failed(_)))))
+    }
+
     /// Ends the turn, and gives back the room that it took.
     pub(crate) fn leave(self, node: &Node) {
         node.keeper.leave(node, self.run, self.claim);
+    }
+}
+
+/// Gives up a run whose turn panics: a mistake of ours must not leave it with a process that does nothing about it.
+pub(crate) struct Guard {
+    pub(crate) node: Arc<Node>,
+    pub(crate) held: Held,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.held.give_up(&self.node, &"the engine panicked");
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use windlass_store::{Act, NewEnd, RunImage, Unit, Wait, Written};
 
 use super::{
     findings::{Findings, Mail, open},
-    held::{Held, pause_after},
+    held::{Guard, Held, pause_after},
     ledger::Ledger,
     message::{ENDED, Message, TOLD},
     turn::Turn,
@@ -135,7 +135,10 @@ pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: R
         return node.unreserve(1);
     }
     let keeper = Arc::clone(node);
-    node.hub.backroom.spawn(async move { take_turn(&keeper, held, image).await });
+    node.hub.backroom.spawn(async move {
+        let guard = Guard { node: keeper, held };
+        take_turn(&guard.node, held, image).await;
+    });
 }
 
 async fn take_turn(node: &Arc<Node>, held: Held, image: RunImage) {
@@ -260,9 +263,7 @@ fn commit(node: &Arc<Node>, held: Held, outcome: Outcome) {
                     keeper.mail.notify_one();
                 }
             }
-            Some(Err(Lost::Failed(why))) => {
-                tracing::error!(schedule = %held.run, %why, "the turn of a schedule could not be written");
-            }
+            Some(Err(Lost::Failed(why))) => return held.give_up(&keeper, &why),
             lost => {
                 tracing::debug!(schedule = %held.run, ?lost, "the schedule was not ours to keep");
             }

@@ -22,7 +22,7 @@ use crate::{
     metric,
     node::Node,
     order,
-    schedule::{Held, Message, QUEUE, TOLD, open, tell_all},
+    schedule::{Guard, Held, Message, QUEUE, TOLD, open, tell_all},
 };
 
 /// What the names of triggers' own workflows begin with: only a process that has the trigger claims its run.
@@ -102,6 +102,7 @@ pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: R
     }
     let keeper = Arc::clone(node);
     node.hub.backroom.spawn(async move {
+        let _guard = Guard { node: Arc::clone(&keeper), held };
         match take_turn(&keeper, held, &image).await {
             Ok(Some(taken)) => commit(&keeper, held, taken),
             // The engine stops, or has lost the run: another asks again.
@@ -304,9 +305,7 @@ fn commit(node: &Arc<Node>, held: Held, taken: Taken) {
                     Some(news) => tell_all(&keeper, held.run, vec![news]),
                 }
             }
-            Some(Err(Lost::Failed(why))) => {
-                tracing::error!(trigger = %held.run, %why, "the turn of a trigger could not be written");
-            }
+            Some(Err(Lost::Failed(why))) => return held.give_up(&keeper, &why),
             lost => tracing::debug!(trigger = %held.run, ?lost, "the trigger was not ours to ask"),
         }
         // An answer that was lost comes as a refusal the second time: see the schedules.
