@@ -15,6 +15,7 @@ use crate::{
     crew::Crew,
     metric,
     node::{Node, Registered},
+    reserved::is_reserved,
     take_up::take_up,
 };
 
@@ -23,7 +24,7 @@ const BYTES: usize = 16 << 20;
 /// How many runs one claim takes at most: a backlog is shared, and other writers get their turn.
 const PORTION: usize = 1000;
 
-/// Claims ready runs for this node, never more than it has room for.
+/// Claims ready runs for this node, never more than it has room for. Those of the engine itself need none.
 ///
 /// Woken by a local start or park, by a notification, by a due timer, or by the safety-net poll, whichever
 /// comes first. Losing every notification costs latency, never a run. After a claim that found nothing it only looks,
@@ -36,6 +37,8 @@ pub(crate) struct Claimer {
     is_quiet: bool,
     /// When to ask for everything again that nobody tells of.
     poll: Instant,
+    /// Before then a node without room does not ask for the engine's own runs again.
+    own_again: Instant,
 }
 
 /// A number that no version has.
@@ -43,6 +46,9 @@ const NO_VERSION: DefinitionId = DefinitionId(-1);
 
 /// How soon to look again for what somebody else was just moving: whoever that was may be dead.
 const AGAIN: Duration = Duration::from_millis(200);
+
+/// How often a node without room asks for the engine's own runs at most.
+const OWN: Duration = Duration::from_millis(100);
 
 /// How long to wait for more room when a little has come free.
 const GATHER: Duration = Duration::from_millis(25);
@@ -67,12 +73,14 @@ enum Drained {
     Passed,
     /// There is no room.
     Full,
+    /// There is no room, and of the engine's own runs, which need none, there is nothing more to take before this.
+    FullUntil(Instant),
 }
 
 impl Claimer {
     pub(crate) fn new(node: Arc<Node>) -> Self {
         let poll = Instant::now() + node.options.poll;
-        Self { node, unanswered: None, is_quiet: false, poll }
+        Self { node, unanswered: None, is_quiet: false, poll, own_again: Instant::now() }
     }
 
     pub(crate) async fn run(mut self) {
@@ -80,12 +88,13 @@ impl Claimer {
         loop {
             let (woken, hinted) = (node.claim.notified(), node.look.notified());
             let drained = self.drain().await;
-            let mut waits_for_room = matches!(drained, Ok(Drained::Full));
+            let mut waits_for_room = matches!(drained, Ok(Drained::Full | Drained::FullUntil(_)));
             let mut next = match drained {
                 Ok(Drained::Empty) => self.poll.min(node.hub.clock.instant(node.next_due())),
                 Ok(Drained::Passed) => self.poll.min(Instant::now() + AGAIN),
                 // Whatever is due has to wait for room, and whoever gives it back calls.
                 Ok(Drained::Full) => self.poll,
+                Ok(Drained::FullUntil(then)) => self.poll.min(then),
                 Err(error) => {
                     tracing::warn!(%error, "claiming failed; trying again");
                     Instant::now() + AGAIN
@@ -126,12 +135,19 @@ impl Claimer {
             let room = node.room_for_claim().min(PORTION);
             // A claim whose answer was lost is asked about all the same: what it took is held.
             if room == 0 && self.unanswered.is_none() {
-                return Ok(Drained::Full);
+                if own_queue().is_none() {
+                    return Ok(Drained::Full);
+                }
+                let now = Instant::now();
+                if now < self.own_again {
+                    return Ok(Drained::FullUntil(self.own_again));
+                }
+                self.own_again = now + OWN;
             }
             if self.is_quiet && self.unanswered.is_none() {
                 let looked = self.look(id, room).await?;
                 if !looked.finds() {
-                    return Ok(Drained::Empty);
+                    return Ok(self.drained(room, Drained::Empty));
                 }
                 free_own = looked.own_blocked;
             }
@@ -139,7 +155,7 @@ impl Claimer {
             self.is_quiet = matches!(claimed, Ok(Some(Drained::Empty)));
             match claimed {
                 Ok(None) => {}
-                Ok(Some(drained)) => return Ok(drained),
+                Ok(Some(drained)) => return Ok(self.drained(room, drained)),
                 Err(StoreError::Fenced) => {
                     node.hub.identity.lose(Some(id));
                     self.unanswered = None;
@@ -148,6 +164,15 @@ impl Claimer {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Without room, all that is waited for is room, and the next of the engine's own runs.
+    fn drained(&self, room: usize, drained: Drained) -> Drained {
+        if room > 0 {
+            return drained;
+        }
+        let node = &self.node;
+        Drained::FullUntil(node.hub.clock.instant(node.next_due()).max(self.own_again))
     }
 
     /// Looks whether there is anything to claim, blocked runs included.
@@ -164,7 +189,12 @@ impl Claimer {
 
     fn request(&self, id: NodeId, claim: ClaimId, room: usize, free_own: bool) -> Claim {
         let Node { options, registry, .. } = &*self.node;
+        // The engine's own runs need no room: they fill none, and may be what makes some.
+        let is_full = room == 0;
+        let room = if is_full && own_queue().is_some() { PORTION } else { room };
+        let served = options.queues.keys().filter(|_| !is_full);
         let workflows = registry.iter().map(|(name, known)| (Arc::clone(name), known.definition));
+        let workflows = workflows.filter(|(name, _)| !is_full || is_reserved(name));
         let kept = registry
             .iter()
             .flat_map(|(name, known)| known.kept.iter().map(|kept| (Arc::clone(name), kept.definition)));
@@ -172,7 +202,7 @@ impl Claimer {
             node: id,
             claim,
             room,
-            queues: options.queues.keys().chain(own_queue()).map(|queue| (Arc::clone(queue), room)).collect(),
+            queues: served.chain(own_queue()).map(|queue| (Arc::clone(queue), room)).collect(),
             workflows: workflows.collect(),
             kept: kept.collect(),
             bytes: BYTES,
@@ -197,11 +227,11 @@ impl Claimer {
         node.limited.store(limited, Ordering::Release);
         node.hub.clock.follow(now);
         node.learn_due(next_due);
-        node.occupy(runs.len());
         metric::runs_claimed(runs.len());
         let taken = runs.len();
         #[cfg(feature = "schedule")]
         let runs = self.keep_schedules(id, claim, runs);
+        node.occupy(runs.len());
         let taker = Arc::clone(node);
         Crew::share(&node.user, runs.into_iter(), move |image| take_up(&taker, id, claim, image));
         Ok(match (more, taken) {

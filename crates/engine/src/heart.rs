@@ -13,7 +13,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use windlass_core::{ClaimId, NodeId, RunId, Time};
 use windlass_store::{Death, Heartbeat, NewNode, NodeRow, Place, StoreError};
 
-use crate::{Error, boxed::boxed, clock::awake_or_not, metric, node::Node, run_loop::Mail, take_up::take_up};
+use crate::{
+    Error, boxed::boxed, clock::awake_or_not, metric, node::Node, reserved::is_reserved, run_loop::Mail,
+    take_up::take_up,
+};
 
 /// How many runs one transaction of a sweep releases: others write in between.
 const SWEEP: usize = 500;
@@ -206,7 +209,7 @@ impl Heart {
         }
         tracing::warn!(%run, workflow = %image.run.workflow, "this node holds a run that it was not told of; it goes on");
         // Whether there is room or not, it is here.
-        node.occupy(1);
+        node.occupy(usize::from(!is_reserved(&image.run.workflow)));
         let adopter = Arc::clone(node);
         node.user.spawn(async move { take_up(&adopter, id, claim, image) });
         Ok(())

@@ -83,9 +83,9 @@ impl Held {
         !matches!(answer.await, Ok(Some(Err(Lost::Failed(_)))))
     }
 
-    /// Ends the turn, and gives back the room that it took.
+    /// Ends the turn.
     pub(crate) fn leave(self, node: &Node) {
-        node.keeper.leave(node, self.run, self.claim);
+        node.keeper.leave(self.run, self.claim);
     }
 }
 

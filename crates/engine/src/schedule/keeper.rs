@@ -72,10 +72,9 @@ impl Keeper {
         self.busy.lock().insert((run, claim))
     }
 
-    /// Ends a turn, and gives back the room that it took.
-    pub(crate) fn leave(&self, node: &Node, run: RunId, claim: ClaimId) {
+    /// Ends a turn.
+    pub(crate) fn leave(&self, run: RunId, claim: ClaimId) {
         self.busy.lock().remove(&(run, claim));
-        node.unreserve(1);
     }
 
     /// Takes note that all runs of a turn were started.
@@ -132,7 +131,7 @@ pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: R
     }
     let held = Held { run: image.run.id, claim, holder };
     if !node.keeper.enter(held.run, claim) {
-        return node.unreserve(1);
+        return;
     }
     let keeper = Arc::clone(node);
     node.hub.backroom.spawn(async move {

@@ -98,7 +98,7 @@ async fn reopen(node: &Arc<Node>, run: RunId) -> Result<(), Error> {
 pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: RunImage) {
     let held = Held { run: image.run.id, claim, holder };
     if !node.keeper.enter(held.run, claim) {
-        return node.unreserve(1);
+        return;
     }
     let keeper = Arc::clone(node);
     node.hub.backroom.spawn(async move {

@@ -23,6 +23,22 @@ async fn firing_never_waits_for_a_run_to_finish(lab: Lab) -> Result<()> {
 }
 
 #[windlass::test]
+async fn a_node_without_room_still_fires_and_makes_way(lab: Lab) -> Result<()> {
+    let diary = Diary::default();
+    let engine = with_job(lab.engine(), &diary).max_runs(1).launch().await?;
+    let poll = engine.schedule("poll").every(mins(10)).overlap(Overlap::CancelRunning);
+    poll.workflow(job::workflow(), takes(7_200)).await?;
+    lab.advance(mins(35)).await;
+    assert_eq!(diary.fires().len(), 3, "{:?}", diary.fires());
+    engine.schedules().get("poll").await?.pause("enough").await?;
+    engine.schedule("other").every(mins(1)).workflow(job::workflow(), takes(1)).await?;
+    lab.advance(mins(5)).await;
+    let other = engine.schedules().get("other").await?.status().await?;
+    assert_eq!((other.runs, other.running.len()), (1, 1), "its run waits for room, but is there");
+    Ok(())
+}
+
+#[windlass::test]
 async fn recovery_does_not_fire_a_finished_slot_again(lab: Lab) -> Result<()> {
     let diary = Diary::default();
     let mut engine = with_job(lab.engine(), &diary).launch().await?;
