@@ -99,3 +99,33 @@ impl Committer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+
+    use tokio::runtime::Handle;
+    use windlass_core::RunId;
+    use windlass_store::{Act, NewMessage};
+
+    use super::*;
+    use crate::identity::Identity;
+
+    fn message(key: Option<&str>) -> Unit {
+        let (topic, body, key) = ("paid".to_owned(), "1".into(), key.map(str::to_owned));
+        Unit { run: RunId::new(), act: Act::Send(NewMessage { topic, body, key }) }
+    }
+
+    #[tokio::test]
+    async fn a_key_that_a_stranger_has_taken_holds_up_no_group() {
+        let committer = Committer::new(3, Arc::new(Identity::unjoined()), Handle::current());
+        let (keyed, plain) = (message(Some("K")), message(None));
+        let users = committer.lane_of(&keyed);
+        assert!(ptr::eq(committer.lane_of_group(&[message(None), plain.clone()]), committer.lane_of(&plain)));
+        assert!(!ptr::eq(committer.lane_of(&plain), users));
+        let own = committer.lane_of_group(&[keyed.clone(), plain.clone()]);
+        assert!(!ptr::eq(own, users) && !ptr::eq(own, committer.lane_of(&plain)));
+        let single = Committer::new(1, Arc::new(Identity::unjoined()), Handle::current());
+        assert!(ptr::eq(single.lane_of(&keyed), single.lane_of_group(&[keyed, plain])));
+    }
+}
