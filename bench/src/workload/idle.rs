@@ -62,15 +62,7 @@ pub(crate) async fn sleeper(cx: &Flow) -> Result<(), Failure> {
 /// Lets another process park runs of this workflow, leaves it alone, and looks at what it does and has.
 pub(crate) async fn measure(bench: &Bench<'_>, workflow: Workflow<(), ()>) -> Result<Line> {
     let runs = (RUNS * bench.options.scale).ceil() as u64;
-    let counter = counter(bench).await?;
-    let database = match &counter {
-        Counter::Process => bench.database().await?,
-        Counter::Server(observer) => {
-            Database::Postgres(database::Postgres::new(observer.database().server()).await?)
-        }
-    };
-    let mut idler = Other::start(&format!("{IDLER} {} {}", bench.concurrency(), database.url()))?;
-    idler.expect(READY).await?;
+    let (counter, database, mut idler) = begin(bench).await?;
     // The first half fills what there is once, however many follow: caches, and the room for those at work at once.
     let first = runs / 2;
     park(&database, &workflow, first, first).await?;
@@ -117,15 +109,7 @@ pub(crate) async fn rate(
     parked: u64,
     prepare: impl AsyncFnOnce(&Client) -> Result<()>,
 ) -> Result<f64> {
-    let counter = counter(bench).await?;
-    let database = match &counter {
-        Counter::Process => bench.database().await?,
-        Counter::Server(observer) => {
-            Database::Postgres(database::Postgres::new(observer.database().server()).await?)
-        }
-    };
-    let mut idler = Other::start(&format!("{IDLER} {} {}", bench.concurrency(), database.url()))?;
-    idler.expect(READY).await?;
+    let (counter, database, mut idler) = begin(bench).await?;
     let client = Client::connect(&database.url()).await?;
     prepare(&client).await?;
     drop(client);
@@ -137,6 +121,20 @@ pub(crate) async fn rate(
     let rate = counter.look(&mut idler).await?.since(counted, span);
     idler.leave().await?;
     rate.statements.or(rate.transactions).ok_or_else(|| "nothing was counted".into())
+}
+
+/// Starts the other process on a database of its own, and whoever counts what it asks.
+async fn begin(bench: &Bench<'_>) -> Result<(Counter, Database, Other)> {
+    let counter = counter(bench).await?;
+    let database = match &counter {
+        Counter::Process => bench.database().await?,
+        Counter::Server(observer) => {
+            Database::Postgres(database::Postgres::new(observer.database().server()).await?)
+        }
+    };
+    let mut idler = Other::start(&format!("{IDLER} {} {}", bench.concurrency(), database.url()))?;
+    idler.expect(READY).await?;
+    Ok((counter, database, idler))
 }
 
 async fn counter(bench: &Bench<'_>) -> Result<Counter> {

@@ -14,11 +14,11 @@ use windlass_core::{
     Failure, Fingerprint, RunId, Time,
     schedule::{Backoff, CatchUp, Overlap, ScheduleDraft},
 };
-use windlass_store::{Act, KeyConflict, KeyLife, NewKey, NewRun, Place, Unit, Written};
+use windlass_store::{Act, Place, Unit, Written};
 
 use super::{
     declaration::{Declaration, StartSettings},
-    keeper::{QUEUE, WORKFLOW},
+    keeper::{WORKFLOW, own_run},
     message::Message,
     schedules::{View, look_at},
 };
@@ -336,29 +336,8 @@ async fn start(client: &Client, declaration: &Declaration) -> Result<Option<Decl
     let what = "a schedule";
     let json = serde_json::to_vec(declaration)
         .map_err(|why| Error::Encode { what: what.to_owned(), why: why.to_string() })?;
-    let key = NewKey {
-        key: declaration.schedule.name().to_owned(),
-        digest: [0; 16],
-        life: KeyLife::Kept,
-        conflict: KeyConflict::ReturnExisting,
-    };
-    let new = NewRun {
-        workflow: WORKFLOW.into(),
-        queue: QUEUE.into(),
-        queue_key: None,
-        priority: 0,
-        delay: None,
-        timeout: None,
-        input: hub.keep(format_args!("{what}"), json.into())?,
-        context: None,
-        key: Some(key),
-        tags: Vec::new(),
-        forked_from: None,
-        trace: None,
-        parent: None,
-        steps: Vec::new(),
-        owner: None,
-    };
+    let input = hub.keep(format_args!("{what}"), json.into())?;
+    let new = own_run(WORKFLOW.into(), declaration.schedule.name(), Vec::new(), input);
     let run = RunId::new();
     match hub.committer.write(run, Act::Start(Box::new(new))).await? {
         Ok(Written::Existing { run: other }) if other != run => Ok(None),

@@ -7,9 +7,10 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use windlass_core::{ClaimId, Failure, NodeId, Order, RunId, RunState, Time};
-use windlass_store::{Act, NewEnd, RunImage, Unit, Wait, Written};
+use windlass_store::{Act, KeyConflict, KeyLife, NewEnd, NewKey, NewRun, RunImage, Unit, Wait, Written};
 
 use super::{
     findings::{Findings, Mail, open},
@@ -122,6 +123,28 @@ pub(crate) fn own_workflows() -> Result<Vec<AnyWorkflow>, Error> {
     let never = |_: TaskCx| async { Err::<(), _>(Failure::permanent("a schedule has no code of its own")) };
     let workflow = Workflow::builder(WORKFLOW).version("1").task(Task::new("keep", never)).build();
     workflow.map(|built| vec![built.into()]).map_err(|error| Error::Store(error.to_string()))
+}
+
+/// The one run of a schedule or a trigger. Under its key it is made once.
+pub(crate) fn own_run(workflow: Arc<str>, key: &str, tags: Vec<String>, input: Bytes) -> NewRun {
+    let (life, conflict) = (KeyLife::Kept, KeyConflict::ReturnExisting);
+    NewRun {
+        workflow,
+        queue: QUEUE.into(),
+        queue_key: None,
+        priority: 0,
+        delay: None,
+        timeout: None,
+        input,
+        context: None,
+        key: Some(NewKey { key: key.to_owned(), digest: [0; 16], life, conflict }),
+        tags,
+        forked_from: None,
+        trace: None,
+        parent: None,
+        steps: Vec::new(),
+        owner: None,
+    }
 }
 
 /// Takes a turn of a schedule or a trigger that was claimed.

@@ -31,7 +31,7 @@ pub use handle::ScheduleHandle;
 pub(crate) use happening::checked_note;
 pub use happening::{Happening, What};
 pub(crate) use held::{Guard, Held, trouble};
-pub(crate) use keeper::{AGAIN, Keeper, QUEUE, keeps, own_workflows, take_up, tell_all};
+pub(crate) use keeper::{AGAIN, Keeper, QUEUE, keeps, own_run, own_workflows, take_up, tell_all};
 pub(crate) use message::{ENDED, Heard, Message, TOLD};
 pub use schedules::Schedules;
 pub use status::ScheduleStatus;

@@ -7,9 +7,7 @@ use windlass_core::{
     ClaimId, Failure, NodeId, RunId, RunState, Time, format_duration,
     schedule::{Event, Firing, Outcome, Status},
 };
-use windlass_store::{
-    Act, KeyConflict, KeyLife, NewKey, NewRun, Place, Refusal, RunImage, Unit, Wait, Written,
-};
+use windlass_store::{Act, Place, Refusal, RunImage, Unit, Wait, Written};
 
 use super::{
     Trigger, TriggerCx,
@@ -22,7 +20,7 @@ use crate::{
     metric,
     node::Node,
     order,
-    schedule::{Guard, Held, Message, QUEUE, TOLD, open, tell_all},
+    schedule::{Guard, Held, Message, TOLD, open, own_run, tell_all},
 };
 
 /// What the names of triggers' own workflows begin with: only a process that has the trigger claims its run.
@@ -56,24 +54,8 @@ pub(crate) async fn ensure(node: &Arc<Node>, trigger: &Trigger) -> Result<(), Er
     let what = "a trigger";
     let json = serde_json::to_vec(&trigger.schedule()?)
         .map_err(|why| Error::Encode { what: what.to_owned(), why: why.to_string() })?;
-    let (life, conflict) = (KeyLife::Kept, KeyConflict::ReturnExisting);
-    let new = NewRun {
-        workflow,
-        queue: QUEUE.into(),
-        queue_key: None,
-        priority: 0,
-        delay: None,
-        timeout: None,
-        input: hub.keep(format_args!("{what}"), json.into())?,
-        context: None,
-        key: Some(NewKey { key: KEY.to_owned(), digest: [0; 16], life, conflict }),
-        tags: vec![TAG.to_owned()],
-        forked_from: None,
-        trace: None,
-        parent: None,
-        steps: Vec::new(),
-        owner: None,
-    };
+    let input = hub.keep(format_args!("{what}"), json.into())?;
+    let new = own_run(workflow, KEY, vec![TAG.to_owned()], input);
     let run = RunId::new();
     let started = hub.committer.write(run, Act::Start(Box::new(new))).await?;
     node.claim.notify_one();

@@ -367,14 +367,14 @@ pub(super) async fn a_rate_lets_no_more_be_taken_in_any_span(fixture: impl Fixtu
         let request = scene.asking(node, room).await;
         scene.claim(request).await
     };
-    let first = take(1).await;
+    let request = scene.asking(node, 1).await;
+    let first = scene.claim(request.clone()).await;
     assert_eq!(ids(&first), runs[..1]);
     scene.advance(SECOND / 2);
     let then = take(100).await;
     assert_eq!(ids(&then), runs[1..3]);
     assert_eq!((then.more, then.next_due), (false, Some(first.now + SECOND)));
-    let ended = end(ClaimId(0), RunState::Completed);
-    let _ = scene.write(node, runs[0], ended).await;
+    scene.done(node, runs[0], end(request.claim, RunState::Completed)).await;
     assert!(ids(&take(100).await).is_empty(), "an end does not give a start back");
     scene.advance(SECOND / 2);
     let next = take(100).await;
