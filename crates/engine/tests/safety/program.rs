@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use windlass::{Engine, RunId, Task, Workflow};
 use windlass_store::{Act, CommitMoment, Query, Store, Unit};
@@ -194,8 +195,9 @@ async fn faulty(room: &Room, traps: &Arc<Traps>, slowest: &Arc<AtomicU64>) -> Fa
         }
     };
     let faulty = Faulty::new(room.store_with(hook).await);
-    let (on_call, late) = (Arc::clone(traps), Arc::new(AtomicBool::new(false)));
-    let sprung = Arc::clone(&late);
+    // The end that was trapped: other commits may be on their way, and theirs is another fate.
+    let (on_call, late) = (Arc::clone(traps), Arc::new(Mutex::new(None)));
+    let trapped = Arc::clone(&late);
     faulty.on_call(move |asked| match asked {
         Asked::Join => {
             JOINED.fetch_add(1, Ordering::SeqCst);
@@ -203,20 +205,24 @@ async fn faulty(room: &Room, traps: &Arc<Traps>, slowest: &Arc<AtomicU64>) -> Fa
             Fault::None
         }
         Asked::Heartbeat if Traps::springs(&on_call.beat) => Fault::Alone(wait_in_trap),
-        Asked::Commit(_)
-            if asked.commits(|act| matches!(act, Act::End { .. })) && Traps::springs(&on_call.end) =>
-        {
-            sprung.store(true, Ordering::SeqCst);
-            Fault::Alone(wait_in_trap)
-        }
+        Asked::Commit(batch) => match batch.iter().find_map(end_of) {
+            Some(end) if Traps::springs(&on_call.end) => {
+                *trapped.lock() = Some(end);
+                Fault::Alone(wait_in_trap)
+            }
+            _ => Fault::None,
+        },
         _ => Fault::None,
     });
     let ends = File::options().create(true).append(true).open(room.file("ends")).expect("a file opens");
     faulty.on_commit(move |node, units, fate| {
-        if late.swap(false, Ordering::SeqCst) {
+        let mut late = late.lock();
+        if late.is_some() && units.iter().any(|unit| end_of(unit) == *late) {
+            *late = None;
             let fate = fate.as_ref().map_or_else(ToString::to_string, |_| "written".to_owned());
             say(&format!("late {fate}"));
         }
+        drop(late);
         let Ok(answers) = fate else { return };
         let ended =
             units.iter().zip(answers).filter_map(|(unit, answer)| end_of(unit).filter(|_| answer.is_ok()));
@@ -276,7 +282,7 @@ async fn spread(role: &Role, room: &Room, ledger: Arc<Ledger>) {
 async fn poison(role: &Role, room: &Room, ledger: Arc<Ledger>) {
     let store = Faulty::new(room.store().await);
     let progress = Arc::new(AtomicU64::new(0));
-    let neighbour = Arc::new(parking_lot::Mutex::new(None));
+    let neighbour = Arc::new(Mutex::new(None));
     let (seen, who) = (Arc::clone(&progress), Arc::clone(&neighbour));
     store.on_commit(move |_, units, fate| {
         let records = |unit: &&Unit| matches!(unit.act, Act::Record { .. }) && Some(unit.run) == *who.lock();
