@@ -135,10 +135,10 @@ pub(crate) fn begin(cell: &Arc<RunCell>, lane: LaneId, cx: &Cx, call: Call, now:
         Code::Sqlite(body) => return spawn(&cell.node, boxed(job.write(Arc::clone(body), call)), span),
     };
     let meter = registered.meters.task(lane.task);
-    if meter.is_slow() || !job.has_slot() {
+    if meter.credit.is_distrusted() || !job.has_slot() {
         return spawn(&cell.node, job.wait(Arc::clone(body), call), span);
     }
-    if !meter.is_quick() {
+    if !meter.credit.is_quick() {
         cell.node.make_way();
     }
     let entered = span.enter();
@@ -151,7 +151,7 @@ pub(crate) fn begin(cell: &Arc<RunCell>, lane: LaneId, cx: &Cx, call: Call, now:
     });
     drop(entered);
     let now = Instant::now();
-    meter.note_first_poll(now - job.began);
+    meter.credit.note_first_poll(now - job.began);
     match first {
         Ok(Err((body, held))) => spawn(&cell.node, job.go_on(body, held), span),
         Ok(Ok(done)) => Begun::Over(job.over(Ok(done), now)),

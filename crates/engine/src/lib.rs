@@ -63,6 +63,7 @@ mod client;
 mod clock;
 mod codec;
 mod committer;
+mod credit;
 mod crew;
 mod cx;
 mod discard;

@@ -14,16 +14,12 @@
 //! | `windlass_attempts_overdue` | gauge | | attempts past their limit that cannot be stopped |
 //! | `windlass_fenced_total` | counter | | times this process lost its identity |
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use metrics::{Counter, Gauge, Histogram, SharedString, counter, gauge, histogram};
 use windlass_core::{Definition, RunState, TaskIx};
+
+use crate::credit::Credit;
 
 /// What is counted for every commit.
 pub(crate) struct CommitMeter {
@@ -64,10 +60,8 @@ pub(crate) struct TaskMeter {
     completed: Counter,
     failed: Counter,
     seconds: Histogram,
-    /// For how many attempts more the task is taken to be slow to yield.
-    slow: AtomicU32,
-    /// How many attempts in a row have let go of their thread at once.
-    quick: AtomicU32,
+    /// Whether its code lets go of its thread.
+    pub(crate) credit: Credit,
 }
 
 impl Meters {
@@ -83,8 +77,7 @@ impl Meters {
                 completed: attempts("completed"),
                 failed: attempts("failed"),
                 seconds: histogram!("windlass_attempt_seconds", "workflow" => workflow(), "task" => task()),
-                slow: AtomicU32::new(0),
-                quick: AtomicU32::new(0),
+                credit: Credit::default(),
             }
         };
         Self {
@@ -114,43 +107,10 @@ impl Meters {
     }
 }
 
-/// Code that takes longer than this before it first waits is slow to yield.
-const SLOW: Duration = Duration::from_micros(500);
-/// For how many attempts a task that was slow to yield is taken to be so.
-const DISTRUST: u32 = 64;
-/// How many attempts in a row have to be quick before a task is taken to be so.
-const TRUST: u32 = 256;
-
 impl TaskMeter {
     pub(crate) fn attempt_ended(&self, completed: bool, took: Duration) {
         if completed { &self.completed } else { &self.failed }.increment(1);
         self.seconds.record(took.as_secs_f64());
-    }
-
-    /// Notes how long an attempt took until it first waited or was over.
-    pub(crate) fn note_first_poll(&self, took: Duration) {
-        if took > SLOW {
-            self.slow.store(DISTRUST, Ordering::Relaxed);
-            self.quick.store(0, Ordering::Relaxed);
-        } else if !self.is_quick() {
-            self.quick.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether the task has shown often enough that it lets go of its thread at once.
-    pub(crate) fn is_quick(&self) -> bool {
-        self.quick.load(Ordering::Relaxed) >= TRUST
-    }
-
-    /// Whether the next attempt should not begin on a thread that has other things to do.
-    pub(crate) fn is_slow(&self) -> bool {
-        let left = self.slow.load(Ordering::Relaxed);
-        if left == 0 {
-            return false;
-        }
-        // Two that count at once may count once, which is as good.
-        self.slow.store(left - 1, Ordering::Relaxed);
-        true
     }
 }
 

@@ -46,8 +46,10 @@ const PAGES: &str = "PRAGMA wal_checkpoint(NOOP)";
 /// Transactions that take longer than this are not for the thread of a caller: what is won by not waking another is
 /// little beside it.
 const QUICK: Duration = Duration::from_micros(500);
-/// More pages than a transaction on the thread of a caller adds to the log.
+/// More pages than some transactions on the threads of callers add to the log,
 const FEW_PAGES: i32 = 128;
+/// and how many those are: asking how long the log is takes a tenth of such a transaction.
+const SOME: u32 = 16;
 
 /// What is done together.
 #[derive(Clone, Copy)]
@@ -88,6 +90,8 @@ pub(crate) struct Desk {
     pub(crate) news: Instant,
     /// How long a transaction took lately.
     pub(crate) pace: Duration,
+    /// How many transactions callers may do before somebody asks how long the log is.
+    pub(crate) unasked: u32,
     /// Set when the thread that writes is gone: whoever finds that is to find the whole store closed.
     pub(crate) is_abandoned: bool,
     /// `None` for a database in memory.
@@ -186,8 +190,14 @@ impl Desk {
         if log.is_short() {
             return Ok(true);
         }
+        if let Some(left) = self.unasked.checked_sub(1) {
+            self.unasked = left;
+            return Ok(false);
+        }
         let pages: i32 = self.book.conn.prepare_cached(PAGES)?.query_row([], |row| row.get(1))?;
-        Ok(pages > CHECKPOINT_PAGES - FEW_PAGES)
+        let is_long = pages > CHECKPOINT_PAGES - FEW_PAGES;
+        self.unasked = if is_long { 0 } else { SOME - 1 };
+        Ok(is_long)
     }
 
     fn serve(&mut self, mut jobs: Vec<Box<dyn Job<Self>>>) {
@@ -222,6 +232,7 @@ impl Desk {
         scope: Scope,
         mut work: impl FnMut(&mut Self) -> rusqlite::Result<()>,
     ) -> Result<(), Uncommitted> {
+        self.unasked = 0;
         let locks = self.locks.clone();
         let turn = locks.as_ref().map(|locks| locks.turnstile.pass()).transpose();
         let turn = turn.map_err(|error| {

@@ -152,6 +152,7 @@ impl Sqlite {
             news: std::time::Instant::now(),
             log,
             pace: std::time::Duration::ZERO,
+            unasked: 0,
             is_abandoned: false,
         };
         desk.learn_version().map_err(|error| open::failed(std::path::Path::new(&file), &error))?;

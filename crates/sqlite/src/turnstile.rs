@@ -2,7 +2,7 @@
 
 use std::{
     fs::{File, TryLockError},
-    io::{self, ErrorKind, Read, Seek, SeekFrom, Write},
+    io::{self, ErrorKind, Seek, SeekFrom, Write},
     path::Path,
     time::{Duration, Instant},
 };
@@ -128,11 +128,21 @@ fn sign(mut lock: &File) -> io::Result<()> {
 }
 
 /// The process that signed last.
-fn signature(mut lock: &File) -> Option<u32> {
+fn signature(lock: &File) -> Option<u32> {
     let mut text = [0; 12];
-    lock.seek(SeekFrom::Start(0)).ok()?;
-    let len = lock.read(&mut text).ok()?;
+    let len = read_beginning(lock, &mut text).ok()?;
     str::from_utf8(&text[..len]).ok()?.trim().parse().ok()
+}
+
+#[cfg(unix)]
+fn read_beginning(file: &File, text: &mut [u8]) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, text, 0)
+}
+
+#[cfg(not(unix))]
+fn read_beginning(mut file: &File, text: &mut [u8]) -> io::Result<usize> {
+    file.seek(SeekFrom::Start(0))?;
+    io::Read::read(&mut file, text)
 }
 
 impl Drop for Turn<'_> {
