@@ -27,7 +27,7 @@ const FREE_IDLE: &str = "DELETE FROM {s}.slot WHERE queue = $1 AND node IS NULL"
 const COUNT_HELD: &str = "\
     SELECT h.run, {s}.lane(r.queue_key), h.node FROM {s}.held AS h \
     CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = h.run OFFSET 0) AS r \
-    WHERE h.queue = $1 AND NOT EXISTS (SELECT FROM {s}.slot AS s WHERE s.run = h.run) ORDER BY h.run";
+    WHERE h.queue = $1 AND NOT EXISTS (SELECT FROM {s}.slot AS s WHERE s.run = h.run OFFSET 0) ORDER BY h.run";
 const ALL: &str = "\
     SELECT q.name, q.concurrency, q.per_node, q.per_key, q.rate_count, q.rate_per, q.hold, q.paused, q.cursor, \
            a.depth, (SELECT r.created_at FROM {s}.run AS r WHERE r.id = a.oldest), \

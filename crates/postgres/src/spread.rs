@@ -23,9 +23,9 @@ const PUBLISH: &str = "\
     FROM unnest($3::text[], $4::int[], $5::text[]) WITH ORDINALITY AS u (step, attempt, queue, no) \
     JOIN {s}.run AS r ON r.id = $1 \
     WHERE NOT EXISTS (SELECT FROM {s}.inbox AS i \
-              WHERE i.run = r.id AND i.topic = $6 AND i.key = r.generation || '/' || u.attempt || '/' || u.step) \
+              WHERE i.run = r.id AND i.topic = $6 AND i.key = r.generation || '/' || u.attempt || '/' || u.step OFFSET 0) \
       AND NOT EXISTS (SELECT FROM {s}.delivered AS d \
-              WHERE d.run = r.id AND d.topic = $6 AND d.key = r.generation || '/' || u.attempt || '/' || u.step) \
+              WHERE d.run = r.id AND d.topic = $6 AND d.key = r.generation || '/' || u.attempt || '/' || u.step OFFSET 0) \
     ORDER BY u.step, u.attempt, u.no \
     ON CONFLICT (run, step, attempt) DO UPDATE SET definition = excluded.definition";
 pub(crate) const LOCK: &str = "\
@@ -40,11 +40,11 @@ const WITHDRAW: &str = "\
 const OUT: &str = "\
     SELECT u.no FROM unnest($2::text[], $3::int[]) WITH ORDINALITY AS u (step, attempt, no) \
     JOIN {s}.run AS r ON r.id = $1 \
-    WHERE EXISTS (SELECT FROM {s}.spread AS s WHERE s.run = r.id AND s.step = u.step AND s.attempt = u.attempt) \
+    WHERE EXISTS (SELECT FROM {s}.spread AS s WHERE s.run = r.id AND s.step = u.step AND s.attempt = u.attempt OFFSET 0) \
        OR EXISTS (SELECT FROM {s}.inbox AS i \
-              WHERE i.run = r.id AND i.topic = $4 AND i.key = r.generation || '/' || u.attempt || '/' || u.step) \
+              WHERE i.run = r.id AND i.topic = $4 AND i.key = r.generation || '/' || u.attempt || '/' || u.step OFFSET 0) \
        OR EXISTS (SELECT FROM {s}.delivered AS d \
-              WHERE d.run = r.id AND d.topic = $4 AND d.key = r.generation || '/' || u.attempt || '/' || u.step) \
+              WHERE d.run = r.id AND d.topic = $4 AND d.key = r.generation || '/' || u.attempt || '/' || u.step OFFSET 0) \
     ORDER BY u.no";
 const SAVE: &str = "\
     INSERT INTO {s}.saved (run, step, value) \

@@ -23,6 +23,8 @@ const HELD: u64 = 200;
 const ENDED: u64 = 200_000;
 /// Some hundred times what it takes.
 const LONG: Duration = Duration::from_secs(2);
+/// How many rows are read for each run that is held, at most, over everything that is asked: far fewer than there are.
+const READ: u64 = 150;
 
 /// The server knows for sure that nothing is there, and is not told of anything else.
 const EMPTY: &str = "\
@@ -42,7 +44,19 @@ const FILL: &str = "\
     SELECT run, workflow, 2, '{other}' FROM {s}.ended WHERE claim IS NULL; \
     INSERT INTO {s}.inbox (run, topic, key, body, at) \
     SELECT run, 'news', 'one', '', 0 FROM {s}.ended WHERE claim IS NULL; \
-    INSERT INTO {s}.delivered (run, topic, key) SELECT run, topic, 'two' FROM {s}.inbox WHERE topic = 'news'";
+    INSERT INTO {s}.delivered (run, topic, key) SELECT run, topic, 'two' FROM {s}.inbox WHERE topic = 'news'; \
+    INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
+    SELECT 'other', '', workflow, 5, run FROM {s}.ended WHERE claim IS NULL; \
+    INSERT INTO {s}.key (workflow, key, run, digest) SELECT workflow, run::text, run, '' FROM {s}.ended WHERE claim IS NULL";
+/// Rows that were read so far, by whoever has said so: a connection does when it closes.
+const ROWS: &str = "\
+    SELECT relname::text, (seq_tup_read + coalesce((SELECT sum(idx_tup_read) FROM pg_stat_user_indexes AS i \
+        WHERE i.relid = t.relid), 0))::bigint \
+    FROM pg_stat_user_tables AS t WHERE schemaname = $1 ORDER BY 2 DESC";
+const FORGET: &str = "\
+    SELECT pg_stat_reset_single_table_counters(c.oid) FROM pg_class AS c WHERE c.relnamespace = '{s}'::regnamespace";
+/// How many connections to this schema are open.
+const OPEN: &str = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1";
 
 struct World {
     store: Postgres,
@@ -176,14 +190,28 @@ async fn timed<T, E: std::fmt::Debug>(asked: impl Future<Output = Result<T, E>>)
     began
 }
 
-#[tokio::test]
-async fn what_is_asked_takes_no_longer_when_many_runs_have_ended() {
-    let schema = fresh();
-    let store = PostgresOptions::new().schema(&schema).open(cluster().url()).await.unwrap();
+/// Waits until the connections of this name are gone, and have said what they read.
+async fn closed(name: &str) {
     let client = connect(cluster().url()).await;
+    let gone = async {
+        while client.query_one(OPEN, &[&name]).await.unwrap().get::<_, i64>(0) > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), gone).await.expect("the connections close");
+}
+
+#[tokio::test]
+async fn what_is_asked_reads_no_more_and_takes_no_longer_when_many_runs_have_ended() {
+    let schema = fresh();
+    let mark = if cluster().url().contains('?') { '&' } else { '?' };
+    let [url, side] =
+        ["", "_side"].map(|name| format!("{}{mark}application_name={schema}{name}", cluster().url()));
+    let store = PostgresOptions::new().schema(&schema).open(&url).await.unwrap();
     let execute = async |sql: &str| {
         let sql = sql.replace("{s}", &schema).replace("{n}", &ENDED.to_string());
-        client.batch_execute(&sql).await.unwrap();
+        connect(&side).await.batch_execute(&sql).await.unwrap();
+        closed(&format!("{schema}_side")).await;
     };
     execute(EMPTY).await;
     let (me, other) = (node(), node());
@@ -193,11 +221,19 @@ async fn what_is_asked_takes_no_longer_when_many_runs_have_ended() {
     // Now everything is planned, for tables in which there is nothing.
     world.go_through(1, 1).await;
     execute(FILL).await;
+    execute(FORGET).await;
     let mut took = world.go_through(10_001, 2).await;
     let World { store, me } = world;
     took.push(("sweep", timed(store.sweep(other.id, 100)).await.elapsed()));
     took.push(("leave", timed(store.leave(me)).await.elapsed()));
     let long: Vec<_> = took.iter().filter(|(_, took)| *took > LONG).collect();
     assert!(long.is_empty(), "{long:?}");
+    drop(store);
+    closed(&schema).await;
+    let rows = connect(cluster().url()).await.query(ROWS, &[&schema]).await.unwrap();
+    let read: Vec<(String, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let all: i64 = read.iter().map(|(_, rows)| rows).sum();
+    assert!(all > HELD as i64, "nothing was counted");
+    assert!(all < (READ * HELD) as i64, "rows were read that nobody asked for: {read:?}");
     execute("DROP SCHEMA {s} CASCADE").await;
 }

@@ -34,7 +34,7 @@ pub(super) const GIVE_UP: &str = "\
                   ARRAY (SELECT json_array_elements_text(u.topics::json)) AS topics), \
     seen AS MATERIALIZED (\
         SELECT gone.*, state IS NULL OR coalesce(until <= {s}.clock(), false) \
-            OR EXISTS (SELECT FROM {s}.inbox AS i WHERE i.run = gone.id AND i.topic = ANY(gone.topics)) AS is_ready \
+            OR EXISTS (SELECT FROM {s}.inbox AS i WHERE i.run = gone.id AND i.topic = ANY(gone.topics) OFFSET 0) AS is_ready \
         FROM gone), \
     vacated AS (\
         DELETE FROM {s}.slot AS s WHERE s.run = ANY (ARRAY (SELECT id FROM gone)) \

@@ -101,7 +101,7 @@ pub(super) const TAKE_KEYS: &str = "\
     WHERE k.until <= {s}.clock()";
 /// Whom the keys belong to now, and whether a run of that id was there before.
 pub(super) const KEYS: &str = "\
-    SELECT k.run, k.digest, EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.run) \
+    SELECT k.run, k.digest, EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.run OFFSET 0) \
     FROM unnest($1::uuid[], $2::text[], $3::text[]) WITH ORDINALITY AS u (run, workflow, key, no) \
     LEFT JOIN LATERAL (SELECT * FROM {s}.key WHERE workflow = u.workflow AND key = u.key OFFSET 0) AS k ON true \
     ORDER BY u.no";
@@ -118,8 +118,9 @@ pub(super) const FRESH: &str = "\
     WITH seen AS MATERIALIZED (\
         SELECT {s}.clock() AS now, ARRAY (\
             SELECT l.no::int FROM unnest($15::text[], $16::text[]) WITH ORDINALITY AS l (queue, workflow, no) \
-            WHERE EXISTS (SELECT FROM {s}.ready AS a WHERE a.queue = l.queue AND a.lane = '' AND a.workflow = l.workflow) \
-               OR EXISTS (SELECT FROM {s}.queue AS d WHERE d.name = l.queue)) AS busy), \
+            WHERE EXISTS (SELECT FROM {s}.ready AS a \
+                  WHERE a.queue = l.queue AND a.lane = '' AND a.workflow = l.workflow OFFSET 0) \
+               OR EXISTS (SELECT FROM {s}.queue AS d WHERE d.name = l.queue OFFSET 0)) AS busy), \
     started AS (\
         INSERT INTO {s}.run (id, workflow, queue, priority, generation, definition, opened_at, recoveries, \
                              created_at, timeout, input, context, tags, forked_from, trace, parent, parent_topic, \
@@ -157,8 +158,8 @@ pub(super) const FRESH: &str = "\
 pub(super) const STARTS: &str = "\
     WITH new AS MATERIALIZED (\
         SELECT u.*, u.claim IS NOT NULL AND u.delay = 0 AND NOT EXISTS (\
-            SELECT FROM {s}.ready AS a WHERE a.queue = u.queue AND a.lane = '' AND a.workflow = u.workflow) \
-            AND NOT EXISTS (SELECT FROM {s}.queue AS d WHERE d.name = u.queue) AS own \
+            SELECT FROM {s}.ready AS a WHERE a.queue = u.queue AND a.lane = '' AND a.workflow = u.workflow OFFSET 0) \
+            AND NOT EXISTS (SELECT FROM {s}.queue AS d WHERE d.name = u.queue OFFSET 0) AS own \
         FROM unnest($1::uuid[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[], $7::bytea[], \
                     $8::bytea[], $9::text[], $10::text[], $11::uuid[], $12::text[], $13::bigint[], $14::bigint[], \
                     $16::uuid[], $17::text[], $18::text[]) \
