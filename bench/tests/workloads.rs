@@ -39,13 +39,23 @@ fn measured(store: &str, line: &str) -> Value {
     line
 }
 
+/// Measures on all stores at once: nothing is said of how long it takes, and much of that is waiting.
+fn on_each_store(measure: impl Fn(&str) + Sync) {
+    let measure = &measure;
+    std::thread::scope(|scope| {
+        for store in STORES {
+            scope.spawn(move || measure(store));
+        }
+    });
+}
+
 fn positive(line: &Value, field: &str) {
     assert!(line[field].as_f64().is_some_and(|value| value > 0.0), "{field} in {line}");
 }
 
 #[test]
 fn chain3_is_measured_beside_its_limit() {
-    for store in STORES {
+    on_each_store(|store| {
         let line = measured(store, "--workload chain3 --concurrency 20");
         assert_eq!((&line["workload"], &line["concurrency"]), (&Value::from("chain3"), &Value::from(20)));
         for field in [
@@ -60,124 +70,124 @@ fn chain3_is_measured_beside_its_limit() {
             positive(&line, field);
         }
         assert!(line["within_budget"].is_boolean() && line["budget"].is_string(), "{line}");
-    }
+    });
 }
 
 #[test]
 fn steps_are_measured_beside_their_limit() {
-    for store in STORES {
+    on_each_store(|store| {
         let line = measured(store, "--workload steps --concurrency 20");
         for field in ["tasks_per_s", "limit_tasks_per_s", "of_limit", "p50_ms", "commits_per_task"] {
             positive(&line, field);
         }
-    }
+    });
 }
 
 #[test]
 fn a_running_function_is_weighed() {
-    for store in STORES {
+    on_each_store(|store| {
         let line = measured(store, "--workload steps-memory --concurrency 200");
         if cfg!(target_os = "linux") {
             assert!(line["bytes_per_run"].is_number(), "{line}");
         }
-    }
+    });
 }
 
 #[test]
 fn functions_that_are_due_at_one_instant_go_on_once_each() {
-    for store in STORES {
+    on_each_store(|store| {
         let line = measured(store, "--workload timers --scale 0.01");
         assert_eq!(line["parked"], 100.0);
         positive(&line, "resumed_s");
-    }
+    });
 }
 
 #[test]
 fn schedules_that_are_due_together_fire_once_each() {
-    for store in STORES {
+    on_each_store(|store| {
         let line = measured(store, "--workload schedules --scale 0.02");
         assert_eq!(line["schedules"], 20.0);
         positive(&line, "fired_s");
         positive(&line, "late_p99_ms");
         assert!(line["statements_per_s"].is_number(), "{line}");
-    }
+    });
 }
 
 #[test]
 fn a_parked_function_is_resumed_from_its_records() {
-    for store in STORES {
+    on_each_store(|store| {
         let line = measured(store, "--workload replay --scale 0.02");
         assert_eq!(line["steps"], 200.0);
         positive(&line, "resumed_ms");
         positive(&line, "resumed_at_once_ms");
-    }
+    });
 }
 
 #[test]
 fn latency_is_measured_beside_four_commits() {
-    for store in STORES {
+    on_each_store(|store| {
         let line = measured(store, "--workload chain3-latency");
         positive(&line, "p50_ms");
         positive(&line, "commit_p50_ms");
-    }
+    });
 }
 
 #[test]
 fn a_backlog_is_enqueued_and_worked_off() {
-    for store in STORES {
+    on_each_store(|store| {
         let line = measured(store, "--workload burndown --scale 0.01");
         positive(&line, "tasks_per_s");
         positive(&line, "enqueue_of_limit");
-    }
+    });
 }
 
 #[test]
 fn ten_thousand_instances_are_joined() {
-    for store in STORES {
+    on_each_store(|store| {
         positive(&measured(store, "--workload fanout"), "tasks_per_s");
-    }
+    });
 }
 
 #[test]
 fn claims_are_measured_while_old_runs_are_discarded() {
-    for store in STORES {
+    on_each_store(|store| {
         let line = measured(store, "--workload retention --scale 0.0005");
         for field in ["p50_ms", "discarded", "claim_max_ms", "claim_max_without_ms"] {
             positive(&line, field);
         }
-    }
+    });
 }
 
 #[test]
 fn claims_of_a_queue_with_limits_are_measured_deep_and_shallow() {
-    for store in STORES {
+    on_each_store(|store| {
         let line = measured(store, "--workload queues --scale 0.002");
         for field in ["shallow_ms", "deep_ms", "waited_ms"] {
             positive(&line, field);
         }
-    }
+    });
 }
 
 #[test]
 fn depth_is_measured_beside_empty_tables() {
-    for store in STORES {
+    on_each_store(|store| {
         let line = measured(store, "--workload depth --scale 0.001 --concurrency 20");
         positive(&line, "of_limit");
         assert_eq!(line["ended_rows"], 5_000.0);
-    }
+    });
 }
 
 #[test]
 fn the_runs_of_a_killed_process_go_on_in_another() {
-    for store in STORES {
+    on_each_store(|store| {
         let line = measured(store, "--workload recover --concurrency 100");
         positive(&line, "recovered_s");
-    }
+    });
 }
 
 #[test]
 fn every_wake_is_measured_in_one_process_and_between_two() {
-    for store in STORES {
+    on_each_store(|store| {
         let line = measured(store, "--workload wake");
         for what in ["started", "finished", "cancelled", "sent"] {
             for place in ["here", "elsewhere"] {
@@ -185,29 +195,31 @@ fn every_wake_is_measured_in_one_process_and_between_two() {
             }
         }
         positive(&line, "first_elsewhere_ms");
-    }
+    });
 }
 
 #[test]
 fn an_idle_process_is_counted_and_weighed() {
-    for (store, workload) in STORES.into_iter().flat_map(|store| [(store, "idle"), (store, "idle-flows")]) {
-        let line = measured(store, &format!("--workload {workload} --scale 0.001 --concurrency 10"));
-        assert_eq!(line["parked"], 100.0);
-        // A server that somebody named may count transactions alone.
-        let counted = line["statements_per_s"].as_f64().or(line["transactions_per_s"].as_f64());
-        assert!(counted.is_some_and(|rate| rate >= 0.0), "{line}");
-        if cfg!(target_os = "linux") {
-            assert!(line["bytes_per_run"].is_number(), "{line}");
-        }
-    }
+    on_each_store(|store| {
+        ["idle", "idle-flows"].into_iter().for_each(|workload| {
+            let line = measured(store, &format!("--workload {workload} --scale 0.001 --concurrency 10"));
+            assert_eq!(line["parked"], 100.0);
+            // A server that somebody named may count transactions alone.
+            let counted = line["statements_per_s"].as_f64().or(line["transactions_per_s"].as_f64());
+            assert!(counted.is_some_and(|rate| rate >= 0.0), "{line}");
+            if cfg!(target_os = "linux") {
+                assert!(line["bytes_per_run"].is_number(), "{line}");
+            }
+        })
+    });
 }
 
 #[test]
 fn two_processes_are_measured_beside_one() {
-    for store in STORES {
+    on_each_store(|store| {
         let line = measured(store, "--workload chain3-two --concurrency 20");
         positive(&line, "of_limit");
-    }
+    });
 }
 
 #[test]
@@ -232,22 +244,22 @@ fn what_is_about_postgres_alone_is_refused_elsewhere() {
 
 #[test]
 fn the_memory_of_a_node_with_a_backlog_is_measured() {
-    for store in STORES {
+    on_each_store(|store| {
         let line = measured(store, "--workload memory --scale 0.01 --concurrency 10");
         assert_eq!(line["pending"], 1_000.0);
         if cfg!(target_os = "linux") {
             positive(&line, "memory_mb");
         }
-    }
+    });
 }
 
 #[test]
 fn a_large_graph_is_started_and_ends() {
-    for store in STORES {
+    on_each_store(|store| {
         let line = measured(store, "--workload graph --scale 0.05");
         assert_eq!(line["tasks"], 500.0);
         positive(&line, "first_task_s");
-    }
+    });
 }
 
 #[test]

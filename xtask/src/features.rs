@@ -21,6 +21,7 @@ const APART: &[Apart] = &[
         feature: "schedule",
         reason: "it is a room of its own, and uses the others as any workflow does",
     },
+    Apart { feature: "testing", reason: "it adds the `Lab`, which opens an engine on a store of its own" },
     Apart { feature: "tls", reason: "it is a matter of the PostgreSQL store alone" },
 ];
 

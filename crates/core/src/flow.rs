@@ -440,6 +440,10 @@ impl Journal {
         if self.is_loose && known.called.is_some() {
             self.called_old.insert(number);
         }
+        if self.kept.len() == self.kept.capacity() {
+            // By doubling, thousands of functions at work would keep half as much again for nothing.
+            self.kept.reserve_exact((self.kept.len() / 4).max(4));
+        }
         self.kept.push(Kept { name, kind, at, is_old: self.is_loose, is_past: false });
         self.skip();
     }
