@@ -51,9 +51,19 @@ fn tests(tools: Tools) -> Chore<'static> {
         // One cluster for all of them. What a power cut does to it is PostgreSQL's business.
         let cluster = Cluster::start(&["fsync = off", "max_connections = 300"])?;
         let arguments = command(tools, &["--workspace", "--all-features", "--locked"]);
-        workspace.run(workspace.cargo(&arguments).env(windlass_cluster::VARIABLE, cluster.url()))?;
+        let mut tests = workspace.cargo(&arguments);
+        tests
+            .env(windlass_cluster::VARIABLE, cluster.url())
+            .env("NEXTEST_TEST_THREADS", abreast().to_string());
+        workspace.run(&mut tests)?;
         Ok(Outcome::Done)
     })
+}
+
+/// How many tests run at once: many of them mostly wait, for processes, for timers, or for a server.
+fn abreast() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores + cores.div_ceil(2)
 }
 
 /// The command that runs all but the doc tests: nextest where it is installed, plain cargo where it is not.
