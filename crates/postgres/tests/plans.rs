@@ -24,7 +24,7 @@ const ENDED: u64 = 200_000;
 /// Some hundred times what it takes.
 const LONG: Duration = Duration::from_secs(2);
 /// How many rows are read for each run that is held, at most, over everything that is asked: far fewer than there are.
-const READ: u64 = 150;
+const READ: u64 = 500;
 
 /// The server knows for sure that nothing is there, and is not told of anything else.
 const EMPTY: &str = "\
