@@ -3,6 +3,7 @@
 //! Nothing here knows a clock, a database or a runtime: time and randomness are arguments, and deciding is
 //! a function from a state and an event to a state and commands. So all of it can be tested by the million.
 
+pub mod batch;
 mod breaker;
 mod check;
 mod context;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hmac_sha256::Hash;
 use serde_json::Value;
 
-use crate::{Backoff, Definition, Durability, Merge, OnFailure, Retry, RetryOn, Rule, Task};
+use crate::{Backoff, Definition, Durability, Merge, OnFailure, Retry, RetryOn, Rule, RunId, Task, Time};
 
 /// Builds a stable hash out of parts.
 ///
@@ -53,6 +53,17 @@ impl Fingerprint {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&self.0.finalize()[..16]);
         bytes
+    }
+
+    /// An id that depends on all parts. It begins with a time, as all ids do.
+    #[must_use]
+    pub fn run_id(self, made: Time) -> RunId {
+        let mut bytes = self.sixteen();
+        let millis = u64::try_from(made.0 / 1_000).unwrap_or(0);
+        bytes[..6].copy_from_slice(&millis.to_be_bytes()[2..]);
+        bytes[6] = 0x70 | (bytes[6] & 0x0f);
+        bytes[8] = 0x80 | (bytes[8] & 0x3f);
+        RunId::from_bytes(bytes)
     }
 
     fn number(&mut self, number: u64) {

@@ -108,12 +108,7 @@ impl Firing {
     #[must_use]
     pub fn run(&self, schedule: RunId, turn: u64) -> RunId {
         let seed = Fingerprint::new().part("windlass firing 1").part(schedule.as_bytes());
-        let mut bytes = seed.part(turn.to_le_bytes()).part(&self.key).sixteen();
-        let millis = u64::try_from(self.fired_at.0 / 1_000).unwrap_or(0);
-        bytes[..6].copy_from_slice(&millis.to_be_bytes()[2..]);
-        bytes[6] = 0x70 | (bytes[6] & 0x0f);
-        bytes[8] = 0x80 | (bytes[8] & 0x3f);
-        RunId::from_bytes(bytes)
+        seed.part(turn.to_le_bytes()).part(&self.key).run_id(self.fired_at)
     }
 }
 
