@@ -279,7 +279,7 @@ impl<'a> Batch<'a> {
         self.leaves.add(run, tenure, wait);
     }
 
-    /// Adds the only message to a run.
+    /// Adds a message to a run.
     pub(crate) fn send(&mut self, run: RunId, message: &'a NewMessage) {
         self.messages.add(run, message);
     }

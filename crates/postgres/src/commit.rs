@@ -29,6 +29,8 @@ enum Seen {
     Recorded(ClaimId),
     /// Outcomes of its published attempts come.
     Delivered,
+    /// Messages come.
+    Sent,
     /// It has begun or ended: whatever else comes is looked at one by one.
     Closed,
     /// Its units are written one by one.
@@ -62,7 +64,8 @@ impl Plan {
                 // These look before they write: what is there already may have forgotten what it began with.
                 (Act::Record { forget: true, .. }, ..) => Seen::Single,
                 (Act::Start(new), ..) if new.key.is_some() && !new.steps.is_empty() => Seen::Single,
-                (Act::Start(_) | Act::Send(_), _, None) => Seen::Closed,
+                (Act::Start(_), _, None) => Seen::Closed,
+                (Act::Send(_), _, None | Some(Seen::Sent)) => Seen::Sent,
                 (Act::Deliver { .. }, _, None | Some(Seen::Delivered)) => Seen::Delivered,
                 (Act::Save { .. } | Act::Publish { .. } | Act::Withdraw { .. }, ..) => Seen::Single,
                 (Act::Record { .. }, Some(claim), None) => Seen::Recorded(claim),
@@ -328,8 +331,6 @@ struct Together<'a> {
     is_held: HashSet<RunId>,
     /// The runs whose keys are asked for, in order.
     keyed: Vec<RunId>,
-    /// The runs that messages are for, in order.
-    sent: Vec<RunId>,
     /// Lines in which a run of this batch is made ready.
     ready: HashSet<(&'a str, &'a str)>,
 }
@@ -346,7 +347,7 @@ impl<'a> Together<'a> {
     ) -> (Answers, Changes) {
         let Outcome { standings, begun, keys, sent, delivered } = outcome;
         let mut delivered = delivered.into_iter();
-        let mut sent: HashMap<RunId, Result<(), Refusal>> = self.sent.iter().copied().zip(sent).collect();
+        let mut sent = sent.into_iter();
         let keys: HashMap<RunId, KeyFact> = self.keyed.iter().copied().zip(keys).collect();
         let standings: Option<HashMap<RunId, Standing>> =
             standings.map(|standings| self.held.iter().copied().zip(standings).collect());
@@ -369,9 +370,14 @@ impl<'a> Together<'a> {
                     (owned, _) => Ok(Written::Started { at: now, owned: owned == Some(&true) }),
                 },
                 (Act::Send(_), _) => {
-                    let sent = sent.remove(run).unwrap_or(Err(Refusal::Earlier));
+                    let sent = sent.next().unwrap_or(Err(Refusal::Earlier));
                     changes.stirred |= sent.is_ok();
-                    sent.map(|()| Written::Done { at: now })
+                    match sent {
+                        Err(refusal) if refused.insert(*run) => Err(refusal),
+                        // Nothing can be sent after what could not, not even what was sent before.
+                        _ if refused.contains(run) => Err(Refusal::Earlier),
+                        sent => sent.map(|()| Written::Done { at: now }),
+                    }
                 }
                 (Act::Deliver { .. }, _) => {
                     let is_delivered = delivered.next() == Some(true);
@@ -433,10 +439,7 @@ impl<'a> Together<'a> {
             }
             (Act::Release { .. }, Some(tenure)) => self.batch.give_up(run, tenure, None),
             (Act::Deliver { claim, task, outcome }, _) => self.batch.deliver(run, *claim, task, outcome),
-            (Act::Send(message), _) => {
-                self.sent.push(run);
-                self.batch.send(run, message);
-            }
+            (Act::Send(message), _) => self.batch.send(run, message),
             (Act::End { claim, steps, end }, Some(tenure)) => {
                 if let Some(parent) = parent {
                     self.batch.tell(run, tenure, parent);

@@ -1,4 +1,4 @@
-//! Messages to runs, one for each run.
+//! Messages to runs.
 
 use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
@@ -7,7 +7,7 @@ use windlass_store::{NewMessage, Refusal};
 
 use crate::{column, error::Fault};
 
-/// Whoever asks has locked the runs. A repeat is known by its key; what came while a run ended lies in an inbox that is
+/// Whoever asks has locked the runs. A repeat is known by its key, also of one that is sent along; what came while a run ended lies in an inbox that is
 /// gone. A run that waits for the topic is ready. Rows of `waiting` never change, so that their place finds them again.
 pub(super) const SEND: &str = "\
     WITH found AS MATERIALIZED (\
@@ -21,7 +21,8 @@ pub(super) const SEND: &str = "\
         LEFT JOIN LATERAL (SELECT * FROM {s}.ended \
             WHERE workflow = r.workflow AND run = r.id AND generation = r.generation OFFSET 0) AS e ON true), \
     fresh AS MATERIALIZED (\
-        SELECT * FROM found WHERE exists AND state IS NULL AND NOT is_known), \
+        SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY run, topic, key ORDER BY no) AS nth FROM found) AS f \
+        WHERE exists AND state IS NULL AND NOT is_known AND (key IS NULL OR nth = 1)), \
     sent AS (\
         INSERT INTO {s}.inbox (run, topic, key, body, at) \
         SELECT run, topic, key, body, (SELECT {s}.clock()) FROM fresh ORDER BY no), \
@@ -37,7 +38,7 @@ pub(super) const SEND: &str = "\
         FROM woken CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = woken.run OFFSET 0) AS r) \
     SELECT exists, state, is_known FROM found ORDER BY no";
 
-/// Messages, each to another run.
+/// Messages, in the order in which they come.
 #[derive(Default)]
 pub(super) struct Messages<'a> {
     pub(super) run: Vec<Uuid>,

@@ -98,6 +98,7 @@ cases! {
         a_message_wakes_the_run_that_waits_for_its_topic_alone,
         a_message_to_a_ready_or_held_run_leaves_it_where_it_is,
         a_message_to_an_ended_or_unknown_run_is_refused,
+        messages_of_one_batch_come_in_order_and_each_key_once,
         a_keyed_message_is_delivered_once,
         a_keyed_message_that_was_taken_in_is_not_delivered_again,
         a_keyed_message_that_an_end_threw_away_may_be_sent_again,

@@ -165,3 +165,32 @@ pub(super) async fn a_claim_brings_the_inbox_along<F: Fixture>(fixture: F) {
     assert_eq!(scene.write(node, run, act).await, Err(Refusal::NotYours), "reading is not holding");
     assert_eq!(scene.topics(run).await, ["pause"], "a claim takes nothing in");
 }
+
+pub(super) async fn messages_of_one_batch_come_in_order_and_each_key_once<F: Fixture>(fixture: F) {
+    let scene = Scene::new(fixture);
+    let ended = scene.ended(RunState::Cancelled).await;
+    let one = scene.held().await;
+    let other = scene.start().await;
+    scene.done(one.node, one.run, park(one.claim, wait_for(&["bell"]))).await;
+    let answers = scene
+        .batch(
+            None,
+            vec![
+                (one.run, send("a")),
+                (one.run, send_once("b", "k")),
+                (other, send("a")),
+                (one.run, send_once("b", "k")),
+                (ended.run, send("late")),
+                (one.run, send_once("c", "k")),
+                (one.run, send("bell")),
+                (ended.run, send_once("late", "k")),
+                (one.run, send("bell")),
+            ],
+        )
+        .await;
+    let refused: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().err()).collect();
+    assert_eq!(refused, [&Refusal::Ended(RunState::Cancelled), &Refusal::Earlier]);
+    assert_eq!(scene.topics(one.run).await, ["a", "b", "c", "bell", "bell"]);
+    assert_eq!(scene.topics(other).await, ["a"]);
+    assert_eq!(scene.place(one.run).await, Place::Ready, "it was woken once");
+}
