@@ -15,6 +15,7 @@ use crate::{
     identity::Identity,
     node::Node,
     order,
+    reserved::{may_be_own, refuse_steering},
     start::{BulkStart, Request},
     watcher::Watcher,
 };
@@ -146,6 +147,22 @@ impl Client {
         crate::schedule::Schedules::new(self.clone())
     }
 
+    /// Declares a batch, under a name: items that are gathered, and handed to one run of this workflow together. See
+    /// [`batch`](crate::batch).
+    ///
+    /// An engine refuses a workflow that it does not have. A client cannot know which workflows there are: the runs then
+    /// wait until an engine comes that has it.
+    #[cfg(feature = "schedule")]
+    pub fn batch<T, O>(&self, name: &str, workflow: Workflow<Vec<T>, O>) -> crate::batch::BatchBuilder {
+        crate::batch::BatchBuilder::new(self.clone(), name, workflow.name())
+    }
+
+    /// Finds batches that were declared before, here or elsewhere, to add items to them.
+    #[cfg(feature = "schedule")]
+    pub fn batches(&self) -> crate::batch::Batches {
+        crate::batch::Batches::new(self.clone())
+    }
+
     /// Finds triggers that engines were given, here or elsewhere.
     #[cfg(feature = "schedule")]
     pub fn triggers(&self) -> crate::trigger::Triggers {
@@ -171,11 +188,22 @@ impl Client {
         Ok(self.hub().store.nodes().await?)
     }
 
+    /// Refuses to steer a run of the engine's own by its id.
+    pub(crate) async fn refuse_own(&self, run: RunId) -> Result<(), Error> {
+        if !may_be_own(run) {
+            return Ok(());
+        }
+        let Some(image) = self.hub().store.load(run).await? else { return Ok(()) };
+        refuse_steering(run, &image.run.workflow, image.run.key.as_deref())
+    }
+
     pub(crate) async fn cancel(&self, run: RunId, reason: &str) -> Result<Cancelled, Error> {
+        self.refuse_own(run).await?;
         cancel_run(self.hub(), self.node(), run, reason).await
     }
 
     pub(crate) async fn terminate(&self, run: RunId, reason: &str) -> Result<Cancelled, Error> {
+        self.refuse_own(run).await?;
         let end = end_of(self.hub(), &windlass_core::Verdict::Cancelled { reason: reason.to_owned() })?;
         match self.hub().committer.write(run, Act::EndIdle { only: Idle::Any, end: end.clone() }).await? {
             Ok(written) => {
@@ -197,6 +225,7 @@ impl Client {
 
     /// Puts an order into a run's inbox. Answers with the run's state if it has ended.
     pub(crate) async fn order(&self, run: RunId, order: &Order) -> Result<Option<RunState>, Error> {
+        self.refuse_own(run).await?;
         give_order(self.hub(), self.node(), run, order).await
     }
 

@@ -110,6 +110,9 @@ impl Reply {
 pub(crate) struct Committer {
     lanes: Vec<Lane>,
     callers: Semaphore,
+    /// Who sends items to batches here, and how many were sent.
+    #[cfg(feature = "schedule")]
+    sent: (u64, parking_lot::Mutex<u64>),
     identity: Arc<Identity>,
     /// Where answers are handed on.
     user: Handle,
@@ -141,6 +144,8 @@ impl Committer {
         Self {
             lanes: (0..if lanes > 1 { lanes + 1 } else { 1 }).map(|_| Lane::default()).collect(),
             callers: Semaphore::new(CALLERS),
+            #[cfg(feature = "schedule")]
+            sent: (windlass_core::ClaimId::new().0, parking_lot::Mutex::new(0)),
             identity,
             user,
             unheard: AtomicUsize::new(0),

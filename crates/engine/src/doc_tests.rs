@@ -32,6 +32,10 @@ struct Schedules;
 #[doc = include_str!("../../../docs/triggers.md")]
 struct Triggers;
 
+#[cfg(feature = "schedule")]
+#[doc = include_str!("../../../docs/batches.md")]
+struct Batches;
+
 #[doc = include_str!("../../../docs/queues.md")]
 struct Queues;
 

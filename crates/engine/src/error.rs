@@ -112,6 +112,20 @@ pub enum Error {
         /// Why it does not fit.
         why: String,
     },
+    /// A newer program wrote something that this one does not know how to act on, so it leaves it alone.
+    #[cfg(feature = "schedule")]
+    #[error(
+        "{what} was written by a newer program, in format {format}, and this one knows {known}: it is left to the newer \
+         one; upgrade this program"
+    )]
+    Newer {
+        /// What was read.
+        what: String,
+        /// The format it is in.
+        format: u32,
+        /// The latest format that this program knows.
+        known: u32,
+    },
     /// It is not known whether the run was started: its commit was not answered in time. Starting it again
     /// with the same key is safe.
     #[error("it is not known whether run {run_id} was started: the database did not answer in time")]
@@ -155,6 +169,24 @@ pub enum Error {
     #[error("schedule `{name}` cannot be used:\n{}", problems.join("\n"))]
     Schedule {
         /// The schedule.
+        name: String,
+        /// What is wrong.
+        problems: Vec<String>,
+    },
+    /// There is no batch of this name.
+    #[cfg(feature = "schedule")]
+    #[error("there is no batch `{name}`{}", did_you_mean(nearest.as_deref()))]
+    UnknownBatch {
+        /// The name that was asked for.
+        name: String,
+        /// The batch that is spelled most like it.
+        nearest: Option<String>,
+    },
+    /// A batch cannot be used as it was declared. Every problem is listed, one per line.
+    #[cfg(feature = "schedule")]
+    #[error("batch `{name}` cannot be used:\n{}", problems.join("\n"))]
+    Batch {
+        /// The batch.
         name: String,
         /// What is wrong.
         problems: Vec<String>,
@@ -255,6 +287,8 @@ impl Error {
             Self::PayloadTooLarge { .. } => "payload_too_large",
             Self::Encode { .. } => "encode",
             Self::Decode { .. } => "decode",
+            #[cfg(feature = "schedule")]
+            Self::Newer { .. } => "newer",
             Self::Unknown { .. } => "unknown_fate",
             Self::Run(error) => match error.verdict {
                 Verdict::Completed => "no_output",
@@ -270,6 +304,10 @@ impl Error {
             Self::UnknownTrigger { .. } => "unknown_trigger",
             #[cfg(feature = "schedule")]
             Self::Schedule { .. } => "schedule",
+            #[cfg(feature = "schedule")]
+            Self::UnknownBatch { .. } => "unknown_batch",
+            #[cfg(feature = "schedule")]
+            Self::Batch { .. } => "batch",
             Self::UnknownTenant { .. } => "unknown_tenant",
             Self::TenantInUse { .. } => "tenant_in_use",
             Self::Setting(_) => "setting",

@@ -44,7 +44,7 @@
 //! | `tls` | encrypted connections to PostgreSQL; brings `postgres` along | no |
 //! | `macros` | `#[workflow]`, `#[task]`, `#[flow]`, `compose!`, `#[windlass::test]` | yes |
 //! | `jiff` | `Time` becomes an instant of the `jiff` crate and back, for calendars and time zones | no |
-//! | `schedule` | runs that are started by the clock: cron, intervals, time zones | no |
+//! | `schedule` | runs that are started by the clock (cron, intervals, time zones), by triggers, and with batches of items | no |
 //! | `testing` | the `Lab`: virtual time, planned failures, crashes | no |
 
 #[doc(hidden)]
@@ -54,6 +54,8 @@ mod arguments;
 mod attempt;
 mod authoring;
 mod backroom;
+#[cfg(feature = "schedule")]
+pub mod batch;
 mod boxed;
 mod busy;
 mod by_run;
@@ -83,6 +85,8 @@ mod heart;
 mod hub;
 mod identity;
 mod janitor;
+#[cfg(feature = "schedule")]
+mod keeping;
 pub mod machine;
 mod metric;
 mod node;

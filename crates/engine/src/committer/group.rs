@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
-use windlass_core::NodeId;
+use tokio::sync::{SemaphorePermit, oneshot};
+use windlass_core::{NodeId, batch::Origin};
 use windlass_store::{StoreError, Unit};
 
 use super::{Committer, Fate, HERE, Lane, Lost, Reply, has_key, queue::Replier};
@@ -48,11 +48,32 @@ impl Committer {
         then(units.iter().map(|_| Err(Lost::Fenced)).collect());
     }
 
-    /// Writes units in one transaction for a caller, and waits for their fates.
+    /// Writes units in one transaction for a caller, who waits when too many wait already, and for their fates.
     pub(crate) async fn write_group(&self, units: Vec<Unit>) -> Result<Vec<Fate>, Error> {
         let (sender, fates) = oneshot::channel();
+        // The semaphore is never closed.
+        self.callers.acquire().await.map(SemaphorePermit::forget).ok();
         // A caller who went away does not want to know.
         self.push_group(units, None, Box::new(move |fates| drop(sender.send(fates))));
+        fates.await.map_err(|_| Error::Stopped)
+    }
+
+    /// The same for items of batches, which are made with numbers in the order in which they are written: that is how a
+    /// repeat of one is known, which is written when an answer was lost.
+    pub(crate) async fn write_items(
+        &self,
+        make: impl FnOnce(&mut dyn FnMut() -> Origin) -> Vec<Unit>,
+    ) -> Result<Vec<Fate>, Error> {
+        let (answer, fates) = oneshot::channel();
+        self.callers.acquire().await.map(SemaphorePermit::forget).ok();
+        {
+            let (sender, sent) = (self.sent.0, &mut *self.sent.1.lock());
+            let units = make(&mut || {
+                *sent += 1;
+                Origin { sender, number: *sent }
+            });
+            self.push_group(units, None, Box::new(move |fates| drop(answer.send(fates))));
+        }
         fates.await.map_err(|_| Error::Stopped)
     }
 
@@ -74,7 +95,9 @@ impl Committer {
                     complete();
                 }
             }));
-            (unit, Replier { reply, speaks_for, holder: None, is_caller: false, is_bound: false })
+            // A caller has one turn for all of them.
+            let is_caller = at == 0 && speaks_for.is_none();
+            (unit, Replier { reply, speaks_for, holder: None, is_caller, is_bound: false })
         });
         match lane.queue.push_all(group.collect()) {
             Ok(true) => {

@@ -22,7 +22,9 @@ use super::{
     message::Message,
     schedules::{View, look_at},
 };
-use crate::{Client, Error, Slot, Workflow, committer::Lost, start::registered};
+use crate::{
+    Client, Error, Slot, Workflow, committer::Lost, keeping::FORMAT, reserved::own_id, start::registered,
+};
 
 /// How often a declaration is tried that others get in the way of.
 const TRIES: usize = 20;
@@ -218,7 +220,7 @@ impl ScheduleBuilder {
         }
         match (draft.check(), input) {
             (Ok(schedule), Some(input)) if problems.is_empty() => {
-                Ok((client, Declaration { schedule, input, start }))
+                Ok((client, Declaration { format: FORMAT, schedule, input, start }))
             }
             (checked, _) => {
                 let found =
@@ -338,7 +340,7 @@ async fn start(client: &Client, declaration: &Declaration) -> Result<Option<Decl
         .map_err(|why| Error::Encode { what: what.to_owned(), why: why.to_string() })?;
     let input = hub.keep(format_args!("{what}"), json.into())?;
     let new = own_run(WORKFLOW.into(), declaration.schedule.name(), Vec::new(), input);
-    let run = RunId::new();
+    let run = own_id();
     match hub.committer.write(run, Act::Start(Box::new(new))).await? {
         Ok(Written::Existing { run: other }) if other != run => Ok(None),
         Ok(_) => Ok(Some(Declared::Created)),

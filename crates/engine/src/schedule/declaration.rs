@@ -15,6 +15,7 @@ use super::{CONTEXT, Fired, message::ENDED};
 use crate::{
     Error, Slot,
     hub::Hub,
+    keeping::first_format,
     start::{Settings, new_run},
 };
 
@@ -24,6 +25,9 @@ pub(crate) const EVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 /// A schedule, and what its runs are started with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Declaration {
+    /// What a program has to know to read it.
+    #[serde(default = "first_format")]
+    pub(super) format: u32,
     pub(super) schedule: Schedule,
     pub(super) input: Box<RawValue>,
     #[serde(default)]
@@ -32,15 +36,15 @@ pub(crate) struct Declaration {
 
 /// What a start may say beside workflow and input.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct StartSettings {
+pub(crate) struct StartSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) queue: Option<String>,
+    pub(crate) queue: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) priority: Option<u8>,
+    pub(crate) priority: Option<u8>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) timeout: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) tags: Vec<String>,
+    pub(crate) tags: Vec<String>,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub(super) context: Map<String, Value>,
 }
@@ -49,13 +53,7 @@ impl Declaration {
     /// What is different in another declaration of the same schedule, in words.
     pub(super) fn difference(&self, other: &Self) -> Vec<String> {
         let mut found = self.schedule.difference(&other.schedule);
-        if self.start == other.start {
-            return found;
-        }
-        let (was, is) = (self.start.shown(), other.start.shown());
-        for ((what, was), (_, is)) in was.into_iter().zip(is).filter(|(was, is)| was != is) {
-            found.push(format!("the {what} was {was}, and is {is}"));
-        }
+        found.extend(self.start.difference(&other.start));
         found
     }
 
@@ -90,6 +88,13 @@ fn is_somebodys_wish(schedule: &Schedule, firing: &Firing) -> bool {
 }
 
 impl StartSettings {
+    /// What is different in others, in words.
+    pub(crate) fn difference(&self, other: &Self) -> Vec<String> {
+        let (was, is) = (self.shown(), other.shown());
+        let different = was.into_iter().zip(is).filter(|(was, is)| was != is);
+        different.map(|((what, was), (_, is))| format!("the {what} was {was}, and is {is}")).collect()
+    }
+
     /// Each setting with its value in words.
     fn shown(&self) -> [(&'static str, String); 5] {
         let none = || "the default".to_owned();
@@ -103,7 +108,7 @@ impl StartSettings {
     }
 
     /// Everything that is wrong with it.
-    pub(super) fn problems(&self, schedule: &str) -> Vec<String> {
+    pub(crate) fn problems(&self, schedule: &str) -> Vec<String> {
         let mut problems = Vec::new();
         if let Some(priority) = self.priority.filter(|priority| *priority > 9) {
             problems.push(format!(

@@ -1,7 +1,7 @@
 //! Taking the turns of schedules.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, OnceLock},
     time::Duration,
@@ -20,7 +20,7 @@ use super::{
     turn::Turn,
 };
 use crate::{
-    AnyWorkflow, Error, Task, TaskCx, Workflow,
+    AnyWorkflow, Error, Task, TaskCx, Workflow, batch,
     committer::{Fate, Lost},
     metric,
     node::Node,
@@ -37,6 +37,9 @@ pub(crate) const QUEUE: &str = "windlass";
 /// What wakes a schedule beside its time.
 const TOPICS: [&str; 3] = [TOLD, ENDED, order::TERMINATE];
 
+/// So many of the last claims of each run are remembered. What comes twice does so within a heartbeat or two.
+const REMEMBERED: usize = 64;
+
 /// How soon the store is asked again that did not answer.
 pub(crate) const AGAIN: Duration = Duration::from_millis(100);
 
@@ -48,6 +51,8 @@ pub(crate) const AGAIN: Duration = Duration::from_millis(100);
 pub(crate) struct Keeper {
     /// The turns that are being taken.
     busy: Mutex<HashSet<(RunId, ClaimId)>>,
+    /// The claims of each run under which its turn was taken lately.
+    taken: Mutex<HashMap<RunId, VecDeque<ClaimId>>>,
     /// The last turn of each schedule and trigger of which this process knows that all its runs were started.
     sure: Mutex<HashMap<RunId, u64>>,
     /// The triggers of this process.
@@ -68,14 +73,27 @@ impl Keeper {
         self.triggers.get()?.get(workflow).map(Arc::clone)
     }
 
-    /// Begins a turn, unless it is being taken already.
+    /// Begins a turn, unless it is being taken already or was: one turn is taken under one claim.
+    ///
+    /// Whoever hears twice of a claim whose answer was lost has two images of the run, and the older one knows nothing of
+    /// what was started in the turn before. A store refuses what the second turn would record, but runs that it starts do
+    /// not depend on the claim. That no other process takes a turn under the claim is what claims are for.
     pub(crate) fn enter(&self, run: RunId, claim: ClaimId) -> bool {
-        self.busy.lock().insert((run, claim))
+        let mut busy = self.busy.lock();
+        let was_taken = self.taken.lock().get(&run).is_some_and(|claims| claims.contains(&claim));
+        !was_taken && busy.insert((run, claim))
     }
 
     /// Ends a turn.
     pub(crate) fn leave(&self, run: RunId, claim: ClaimId) {
-        self.busy.lock().remove(&(run, claim));
+        let mut busy = self.busy.lock();
+        let mut taken = self.taken.lock();
+        let claims = taken.entry(run).or_default();
+        if claims.len() == REMEMBERED {
+            claims.pop_front();
+        }
+        claims.push_back(claim);
+        busy.remove(&(run, claim));
     }
 
     /// Takes note that all runs of a turn were started.
@@ -122,7 +140,8 @@ pub(crate) fn keeps(image: &RunImage) -> bool {
 pub(crate) fn own_workflows() -> Result<Vec<AnyWorkflow>, Error> {
     let never = |_: TaskCx| async { Err::<(), _>(Failure::permanent("a schedule has no code of its own")) };
     let workflow = Workflow::builder(WORKFLOW).version("1").task(Task::new("keep", never)).build();
-    workflow.map(|built| vec![built.into()]).map_err(|error| Error::Store(error.to_string()))
+    let schedules = workflow.map_err(|error| Error::Store(error.to_string()))?;
+    Ok(vec![schedules.into(), batch::own_workflow()?])
 }
 
 /// The one run of a schedule or a trigger. Under its key it is made once.
@@ -151,6 +170,9 @@ pub(crate) fn own_run(workflow: Arc<str>, key: &str, tags: Vec<String>, input: B
 pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: RunImage) {
     if image.run.workflow.starts_with(trigger::PREFIX) {
         return trigger::take_up(node, holder, claim, image);
+    }
+    if &*image.run.workflow == batch::WORKFLOW {
+        return batch::take_up(node, holder, claim, image);
     }
     let held = Held { run: image.run.id, claim, holder };
     if !node.keeper.enter(held.run, claim) {
@@ -338,4 +360,28 @@ async fn tell(node: &Node, schedule: RunId, message: &Message) -> Result<(), Err
     let message = message.encode(&node.hub)?;
     let written = node.hub.committer.write(schedule, Act::Send(message)).await?;
     written.map(drop).map_err(|refusal| Error::refused(schedule, refusal))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_turn_is_taken_under_one_claim_however_often_that_is_heard_of() {
+        let (keeper, run) = (Keeper::default(), RunId::new());
+        let (first, second) = (ClaimId::new(), ClaimId::new());
+        assert!(keeper.enter(run, first));
+        assert!(!keeper.enter(run, first), "it is being taken");
+        keeper.leave(run, first);
+        assert!(!keeper.enter(run, first), "it was taken");
+        assert!(keeper.enter(RunId::new(), first), "a claim takes many runs");
+        assert!(keeper.enter(run, second));
+        keeper.leave(run, second);
+        for _ in 0..REMEMBERED - 2 {
+            let later = ClaimId::new();
+            assert!(keeper.enter(run, later));
+            keeper.leave(run, later);
+        }
+        assert!(!keeper.enter(run, first), "also after others");
+    }
 }

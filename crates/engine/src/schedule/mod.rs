@@ -23,7 +23,7 @@ mod turn;
 
 pub use backfill::Backfill;
 pub use builder::{Declared, ScheduleBuilder};
-pub(crate) use declaration::EVER;
+pub(crate) use declaration::{EVER, StartSettings};
 pub(crate) use findings::{open, readable};
 pub use fired::Fired;
 pub(crate) use fired::{CONTEXT, fired};

@@ -20,6 +20,7 @@ use crate::{
     metric,
     node::Node,
     order,
+    reserved::own_id,
     schedule::{Guard, Held, Message, TOLD, open, own_run, tell_all},
 };
 
@@ -56,7 +57,7 @@ pub(crate) async fn ensure(node: &Arc<Node>, trigger: &Trigger) -> Result<(), Er
         .map_err(|why| Error::Encode { what: what.to_owned(), why: why.to_string() })?;
     let input = hub.keep(format_args!("{what}"), json.into())?;
     let new = own_run(workflow, KEY, vec![TAG.to_owned()], input);
-    let run = RunId::new();
+    let run = own_id();
     let started = hub.committer.write(run, Act::Start(Box::new(new))).await?;
     node.claim.notify_one();
     started.map(drop).map_err(|refusal| Error::refused(run, refusal))

@@ -193,3 +193,10 @@ pub fn wide(ledger: &Arc<Ledger>) -> Workflow<u64, u64> {
     let graph = Workflow::builder("wide").task(count).task(each.for_each("count")).task(sum.after(["each"]));
     graph.spread().output("sum").build().expect("the graph is sound").typed()
 }
+
+/// Gives back what it got.
+pub fn gather() -> Workflow<Vec<u32>, Vec<u32>> {
+    let body = |cx: TaskCx| async move { cx.input::<Vec<u32>>() };
+    let built = Workflow::builder("gather").tasks([Task::new("take", body)]).output("take").build();
+    built.expect("the graph is sound").typed()
+}

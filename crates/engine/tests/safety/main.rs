@@ -8,6 +8,8 @@
 #[macro_use]
 mod on_both;
 
+#[cfg(feature = "schedule")]
+mod batches;
 mod child;
 mod crash_sweep;
 mod disk_full;

@@ -144,6 +144,7 @@ async fn serve(role: &Role, room: &Room, ledger: Arc<Ledger>) {
         .workflow(pair.clone())
         .workflow(second_try.clone())
         .workflow(graph::persistent(&ledger, room))
+        .workflow(graph::gather())
         .heartbeat(role.heartbeat)
         .stale_after(role.stale_after)
         .max_runs(role.max_runs)

@@ -1,0 +1,88 @@
+//! Taking the turns of batches.
+
+use std::sync::Arc;
+
+use windlass_core::{ClaimId, NodeId};
+use windlass_store::RunImage;
+
+use super::{
+    message::TOPICS,
+    turn::{Taken, take},
+};
+use crate::{
+    AnyWorkflow, Error, Failure, Task, TaskCx, Workflow,
+    committer::{Fate, Lost},
+    metric,
+    node::Node,
+    schedule::{Guard, Held},
+};
+
+/// The workflow whose runs are batches.
+pub(crate) const WORKFLOW: &str = "windlass.batch";
+
+/// Inboxes with more than this are read where that holds up nobody.
+const LARGE: usize = 256 << 10;
+
+/// The workflow that the run of a batch is of. Its code is never executed.
+pub(crate) fn own_workflow() -> Result<AnyWorkflow, Error> {
+    let never = |_: TaskCx| async { Err::<(), _>(Failure::permanent("a batch has no code of its own")) };
+    let workflow = Workflow::builder(WORKFLOW).version("1").task(Task::new("keep", never)).build();
+    workflow.map(Into::into).map_err(|error| Error::Store(error.to_string()))
+}
+
+/// Takes a turn of a batch that was claimed.
+pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: RunImage) {
+    let held = Held { run: image.run.id, claim, holder };
+    if !node.keeper.enter(held.run, claim) {
+        return;
+    }
+    let keeper = Arc::clone(node);
+    node.hub.backroom.spawn(async move {
+        let guard = Guard { node: Arc::clone(&keeper), held };
+        let image = Arc::new(image);
+        match decide(&guard.node, held, &image).await {
+            Ok(taken) => commit(&keeper, held, taken),
+            Err(error) => held.postpone(&keeper, &image, &TOPICS, &error),
+        }
+    });
+}
+
+/// Takes the turn: here, unless there is so much to read that others would notice.
+async fn decide(node: &Arc<Node>, held: Held, image: &Arc<RunImage>) -> Result<Taken, Error> {
+    let bytes: usize = image.inbox.iter().map(|row| row.body.len()).sum();
+    if bytes < LARGE {
+        return take(&node.hub, held, image);
+    }
+    let (hub, image) = (Arc::clone(&node.hub), Arc::clone(image));
+    let taken = node.user.spawn_blocking(move || take(&hub, held, &image)).await;
+    taken.unwrap_or_else(|error| Err(Error::Store(format!("the engine failed in this batch: {error}"))))
+}
+
+/// Writes all that the turn came to, or nothing.
+fn commit(node: &Arc<Node>, held: Held, taken: Taken) {
+    let Taken { units, starts, workflow, wake } = taken;
+    let keeper = Arc::clone(node);
+    node.hub.committer.submit_group(held.holder, units, move |mut fates| {
+        match fates.pop() {
+            Some(Ok(_)) => {
+                keeper.keeper.succeeded(held.run);
+                let workflow = Arc::from(workflow);
+                fates.iter().take(starts.len()).for_each(|fate| note_start(held, &workflow, fate));
+            }
+            Some(Err(Lost::Failed(why))) => return held.give_up(&keeper, &why),
+            lost => tracing::debug!(batch = %held.run, ?lost, "the batch was not ours to keep"),
+        }
+        // An answer that was lost comes as a refusal the second time: see the schedules.
+        keeper.due(wake);
+        keeper.claim.notify_one();
+        held.leave(&keeper);
+    });
+}
+
+fn note_start(held: Held, workflow: &Arc<str>, fate: &Fate) {
+    match fate {
+        Ok(_) => metric::run_started(workflow),
+        // A start without a key, whose names were checked when it was declared, is refused by no store.
+        Err(why) => tracing::error!(batch = %held.run, %workflow, ?why, "a run of a batch was not started"),
+    }
+}

@@ -1,0 +1,152 @@
+//! One turn of a batch: what has come to it, and what follows.
+
+use bytes::Bytes;
+use windlass_core::{
+    RunId, RunState, Time,
+    batch::{Attention, Decision, Entry, Item, LastBatch, Origin, Senders, Tell, run_id},
+};
+use windlass_store::{Act, InboxRow, RunImage, Unit, Wait};
+
+use super::{
+    ledger::Ledger,
+    message::{ITEM, Message, TOLD, read_item, topics},
+};
+use crate::{Error, hub::Hub, schedule::Held};
+
+/// What lies in the inbox of a batch.
+pub(super) struct Mail {
+    /// Items and orders in the order of their arrival.
+    entries: Vec<Entry>,
+    /// The number of each, and what it holds if it is an item.
+    rows: Vec<Row>,
+    /// What calls or means nothing, and goes whatever follows.
+    rest: Vec<i64>,
+    is_told: bool,
+}
+
+struct Row {
+    seq: i64,
+    origin: Option<Origin>,
+    body: Bytes,
+}
+
+/// What a turn comes to, to be written.
+pub(super) struct Taken {
+    pub(super) units: Vec<Unit>,
+    pub(super) starts: Vec<RunId>,
+    pub(super) workflow: String,
+    pub(super) wake: Option<Time>,
+}
+
+impl Mail {
+    /// Reads what has come, and who is declared by it. With `open`, items are decoded: only then is it known how long
+    /// they are.
+    pub(super) fn read(
+        hub: &Hub,
+        inbox: &[InboxRow],
+        ledger: &mut Ledger,
+        open: bool,
+    ) -> Result<Self, Error> {
+        let mut mail = Self { entries: Vec::new(), rows: Vec::new(), rest: Vec::new(), is_told: false };
+        let mut senders = ledger.senders.clone();
+        for row in inbox {
+            let (entry, origin, body) = match row.topic.as_str() {
+                ITEM => {
+                    let (origin, kept) = read_item(&row.body)?;
+                    if origin.is_some_and(|origin| !senders.take(origin, row.at)) {
+                        mail.rest.push(row.seq);
+                        continue;
+                    }
+                    let body = if open { hub.read("an item", kept)? } else { kept };
+                    (Entry::Item(Item { at: row.at, bytes: body.len() }), origin, body)
+                }
+                TOLD => (Entry::Told(mail.hear(Message::decode(hub, row)?, ledger)), None, Bytes::new()),
+                _ => {
+                    mail.rest.push(row.seq);
+                    continue;
+                }
+            };
+            mail.entries.push(entry);
+            mail.rows.push(Row { seq: row.seq, origin, body });
+        }
+        Ok(mail)
+    }
+
+    /// Remembers the items that go, so that a repeat of one is known.
+    fn remember(&self, decision: &Decision, senders: &mut Senders, now: Time) {
+        let gone = decision.discarded.iter().chain(decision.batches.iter().flatten());
+        for origin in gone.filter_map(|place| self.rows[*place].origin) {
+            senders.take(origin, now);
+        }
+        senders.forget(now);
+    }
+
+    fn hear(&mut self, message: Message, ledger: &mut Ledger) -> Tell {
+        self.is_told = true;
+        match message {
+            Message::Told(tell) => tell,
+            Message::Declare(declaration) => {
+                ledger.declaration = *declaration;
+                Tell::Declare
+            }
+        }
+    }
+
+    /// What the batch comes to.
+    pub(super) fn decide(&self, hub: &Hub, ledger: &Ledger, now: Time) -> Decision {
+        let gathering = ledger.declaration.gathering;
+        gathering.decide(ledger.basket.clone(), &self.entries, hub.payload_limit, now)
+    }
+
+    /// The numbers of what is taken in: all but the items that are left.
+    fn consumed(&self, decision: &Decision) -> Vec<i64> {
+        let gone = decision.batches.iter().flatten().chain(&decision.discarded);
+        let orders = self.entries.iter().zip(&self.rows).filter(|(entry, _)| matches!(entry, Entry::Told(_)));
+        let gone = gone.map(|place| self.rows[*place].seq);
+        gone.chain(orders.map(|(_, row)| row.seq)).chain(self.rest.iter().copied()).collect()
+    }
+}
+
+/// Takes a turn of a claimed batch.
+pub(super) fn take(hub: &Hub, held: Held, image: &RunImage) -> Result<Taken, Error> {
+    let (mut ledger, now) = (Ledger::read(hub, image)?, hub.clock.now());
+    let mail = Mail::read(hub, &image.inbox, &mut ledger, true)?;
+    let decision = mail.decide(hub, &ledger, now);
+    let mut consumed = mail.consumed(&decision);
+    let wait = wait(&decision);
+    mail.remember(&decision, &mut ledger.senders, now);
+    ledger.basket = decision.basket;
+    let (mut units, mut starts) = (Vec::new(), Vec::new());
+    for (place, batch) in (0_u16..).zip(&decision.batches) {
+        let items: Vec<&Bytes> = batch.iter().map(|place| &mail.rows[*place].body).collect();
+        let run = run_id(held.run, mail.rows[batch[0]].seq, place, now);
+        let new = ledger.declaration.new_run(hub, &items)?;
+        units.push(Unit { run, act: Act::Start(Box::new(new)) });
+        ledger.basket.took(LastBatch { run, at: now, items: items.len() });
+        starts.push(run);
+    }
+    let Held { run, claim, .. } = held;
+    if mail.is_told || !starts.is_empty() {
+        let (steps, consumed) = (vec![ledger.write(hub, image, now)?], std::mem::take(&mut consumed));
+        units.push(Unit { run, act: Act::Record { claim, steps, consumed, forget: true } });
+    }
+    let wake = wait.until;
+    units.push(Unit { run, act: Act::Park { claim, steps: Vec::new(), consumed, wait } });
+    Ok(Taken { units, starts, workflow: ledger.declaration.workflow, wake })
+}
+
+/// What the run waits for until there is something to decide again.
+fn wait(decision: &Decision) -> Wait {
+    let (listens, look) = match decision.attention {
+        Attention::NextItem => (true, Time::MAX),
+        Attention::At(then) => (false, then),
+    };
+    let until = decision.due.unwrap_or(Time::MAX).min(look);
+    Wait {
+        state: RunState::Suspended,
+        until: (until < Time::MAX).then_some(until),
+        topics: topics(listens),
+        reason: Some("gathering items".to_owned()),
+        blocked_by: None,
+    }
+}
