@@ -16,6 +16,7 @@ use crate::{
     export,
     hub::Hub,
     node::Node,
+    reserved::is_reserved,
 };
 
 /// How long one transaction may take: others wait for it.
@@ -142,6 +143,10 @@ async fn archive(node: &Node, run: RunId, generation: u32) -> Result<Option<Outc
         return Ok(Some(Outcome::Kept(Refusal::Open)));
     }
     let workflow = Arc::clone(&image.run.workflow);
+    if is_reserved(&workflow) {
+        // It is no run of the user's.
+        return Ok(None);
+    }
     let document = export::export(&node.hub, image).await?;
     // It is the user's code: it runs on the user's threads, and a panic is its own.
     let mut task = node.user.spawn(keep(document));

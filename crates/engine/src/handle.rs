@@ -20,7 +20,7 @@ use crate::{
     export,
     flow::{self, INHERITED},
     hub::Hub,
-    start::refuse_reserved,
+    reserved::refuse_steering,
     status,
     waiters::Waiter,
 };
@@ -165,6 +165,7 @@ impl<O> Run<O> {
     /// When the run has completed or has not ended, or somebody else has just retried it.
     pub async fn retry(&mut self) -> Result<(), Error> {
         let image = self.load().await?;
+        refuse_steering(self.id, &image.run.workflow, image.run.key.as_deref())?;
         let state = image.standing.state();
         if !state.is_terminal() || state == RunState::Completed {
             return Err(Error::NotRetryable { run: self.id, state });
@@ -194,7 +195,7 @@ impl<O> Run<O> {
     /// there is no such run.
     pub async fn fork_from(&self, task: &str) -> Result<Self, Error> {
         let image = self.load().await?;
-        refuse_reserved(&image.run.workflow)?;
+        refuse_steering(self.id, &image.run.workflow, image.run.key.as_deref())?;
         let plan = status::plan(&self.client, &image).await?;
         if plan.flow().is_some() {
             return self.fork(image.run.clone(), calls_before(&image, task, &self.workflow)?).await;
@@ -261,6 +262,7 @@ impl<O> Run<O> {
     /// [`archive`](crate::EngineBuilder::archive) has failed, somebody else is at it, or there is no such run.
     pub async fn discard(&self, reason: impl AsRef<str>) -> Result<(), Error> {
         let image = self.load().await?;
+        refuse_steering(self.id, &image.run.workflow, image.run.key.as_deref())?;
         let (state, generation) = (image.standing.state(), image.standing.generation);
         let runs = vec![(self.id, generation)];
         let outcomes = discard_by_hand(self.client.hub(), self.client.node(), runs).await?;

@@ -110,6 +110,10 @@ FOR EACH ROW EXECUTE FUNCTION {s}.deliver();
 -- Answers whether a run can be told something, or was told it under the same key.
 CREATE FUNCTION {s}.post(target uuid, topic text, body bytea, key text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
+    IF EXISTS (SELECT FROM {s}.run AS r WHERE r.id = target AND starts_with(r.workflow, 'windlass.')) THEN
+        RAISE EXCEPTION 'run % is the engine''s own: steer the schedule, trigger or batch that it keeps', target
+            USING ERRCODE = 'WL003';
+    END IF;
     IF EXISTS (SELECT FROM {s}.run AS r WHERE r.id = target AND NOT EXISTS (SELECT FROM {s}.ended AS e
         WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation)) THEN
         INSERT INTO {s}.posted (run, topic, key, body) VALUES (target, post.topic, post.key, post.body);

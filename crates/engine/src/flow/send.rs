@@ -41,6 +41,7 @@ impl Sending {
         if event.is_empty() || event.starts_with(['!', '>']) {
             return Err(Error::EventName { name: event });
         }
+        client.refuse_own(run).await?;
         let message = NewMessage { topic: event, body: payload?, key };
         match client.hub().committer.write(run, Act::Send(message)).await? {
             Ok(_) => {

@@ -12,6 +12,9 @@ use crate::{Error, committer::Lost, node::Node};
 /// What the reason of a wait begins with whose turn has failed.
 const TROUBLE: &str = "its turn failed: ";
 
+/// How long what only a newer program can do is put off at most.
+const NEWERS: Duration = Duration::from_secs(5);
+
 /// A claimed schedule or trigger.
 #[derive(Clone, Copy)]
 pub(crate) struct Held {
@@ -27,6 +30,9 @@ impl Held {
     /// at it who could free it: what failed was the store, a codec, or an older program, and each may come right by itself.
     pub(crate) fn postpone(self, node: &Arc<Node>, image: &RunImage, topics: &[&str], error: &Error) {
         let pause = node.keeper.failed(self.run);
+        // A newer program that is there goes on with it, and must not have to wait for long because this one was quicker.
+        let is_newers = matches!(error, Error::Newer { .. });
+        let pause = if is_newers { pause.min(NEWERS) } else { pause };
         let again = format_duration(pause);
         tracing::error!(run = %self.run, workflow = %image.run.workflow, key = image.run.key, %error, again, "a turn failed");
         let until = node.hub.clock.now() + pause;
@@ -46,8 +52,10 @@ impl Held {
                 return self.give_up(&keeper, why);
             }
             tracing::debug!(run = %self.run, ?fates, "the turn was put off");
-            keeper.due(Some(until));
-            keeper.claim.notify_one();
+            if !is_newers {
+                keeper.due(Some(until));
+                keeper.claim.notify_one();
+            }
             self.leave(&keeper);
         });
     }

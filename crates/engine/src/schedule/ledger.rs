@@ -8,13 +8,19 @@ use windlass_core::{RunId, StepKind, Time, schedule::State};
 use windlass_store::{RunImage, StepRow};
 
 use super::{Happening, What, declaration::Declaration};
-use crate::{Error, hub::Hub};
+use crate::{
+    Error,
+    hub::Hub,
+    keeping::{FORMAT, check_format, first_format, read_page},
+};
 
 /// What the names of a schedule's records begin with. The number of the turn follows.
 const PAGE: &str = "page.";
 /// After so many pages, or up to twice as many, a new one takes the place of all: loading stays short, and most turns
 /// only add a row.
 const PAGES: u8 = 16;
+/// What is read and written here, for errors.
+const WHAT: &str = "where a schedule stands";
 /// So much of what happened is kept.
 const PAST: usize = 100;
 
@@ -64,6 +70,9 @@ struct Page {
 /// What is taken from every page, not only from the last one.
 #[derive(Serialize, Deserialize)]
 struct Margin {
+    /// What a program has to know to read the page.
+    #[serde(default = "first_format")]
+    format: u32,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     past: Vec<Happening>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,10 +91,12 @@ impl Ledger {
     pub(super) fn read(hub: &Hub, image: &RunImage) -> Result<Self, Error> {
         let standing = &image.standing;
         let mut declaration: Declaration = decode(hub, &image.run.input)?;
+        check_format(WHAT, declaration.format)?;
         let (mut past, mut pages, mut last) = (Vec::new(), 0_u8, None);
         for row in &image.steps {
             let (Some(turn), Some(kept)) = (number(&row.name), &row.output) else { continue };
             let margin: Margin = decode(hub, kept)?;
+            check_format(WHAT, margin.format)?;
             past.extend(margin.past);
             if let Some(newer) = margin.declaration {
                 declaration = *newer;
@@ -136,6 +147,7 @@ impl Ledger {
         let skipped = self.past.len().saturating_sub(if is_whole { PAST } else { news });
         let with_declaration = is_declared || is_whole;
         let margin = Margin {
+            format: FORMAT,
             past: self.past[skipped..].to_vec(),
             declaration: with_declaration.then(|| Box::new(self.declaration.clone())),
         };
@@ -173,14 +185,12 @@ fn encode(hub: &Hub, page: &Page, margin: &Margin) -> Result<Bytes, Error> {
         #[serde(flatten)]
         margin: &'a Margin,
     }
-    let what = "where a schedule stands";
+    let what = WHAT;
     let encode = |why: serde_json::Error| Error::Encode { what: what.to_owned(), why: why.to_string() };
     let json = serde_json::to_vec(&Whole { page, margin }).map_err(encode)?;
     hub.codec.encode(json.into()).map_err(|why| Error::Encode { what: what.to_owned(), why: why.to_string() })
 }
 
 fn decode<T: DeserializeOwned>(hub: &Hub, kept: &Bytes) -> Result<T, Error> {
-    let what = "where a schedule stands";
-    let json = hub.read(what, kept.clone())?;
-    serde_json::from_slice(&json).map_err(|why| Error::Decode { what: what.to_owned(), why: why.to_string() })
+    read_page(WHAT, &hub.read(WHAT, kept.clone())?)
 }

@@ -5,7 +5,7 @@ use windlass_core::{RunId, Time};
 use windlass_store::{InboxRow, NewMessage};
 
 use super::declaration::Declaration;
-use crate::{Error, hub::Hub};
+use crate::{Error, hub::Hub, keeping::check_format};
 
 /// The topic of what people and programs tell a schedule.
 pub(crate) const TOLD: &str = "!schedule";
@@ -68,10 +68,13 @@ impl Heard {
             TOLD => {
                 let what = "what a schedule was told";
                 let json = hub.read(what, row.body.clone())?;
-                let message = serde_json::from_slice(&json);
                 let decode =
                     |why: serde_json::Error| Error::Decode { what: what.into(), why: why.to_string() };
-                message.map(Self::Told).map_err(decode)
+                let message = serde_json::from_slice(&json).map_err(decode)?;
+                if let Message::Declare(declaration) = &message {
+                    check_format(what, declaration.format)?;
+                }
+                Ok(Self::Told(message))
             }
             ENDED => {
                 let text = String::from_utf8_lossy(&row.body);

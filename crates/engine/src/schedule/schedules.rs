@@ -69,7 +69,7 @@ impl Schedules {
                 Ok(Some(view)) if view.is_live() => found.push(ScheduleStatus::of(&view)),
                 Ok(_) => {}
                 // Whoever asks for this one hears why.
-                Err(error @ Error::Decode { .. }) => {
+                Err(error @ (Error::Decode { .. } | Error::Newer { .. })) => {
                     tracing::warn!(%run, %error, "a schedule cannot be read, and is left out of the list");
                 }
                 Err(error) => return Err(error),

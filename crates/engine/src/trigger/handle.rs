@@ -90,7 +90,7 @@ impl Triggers {
             match handle.status().await {
                 Ok(status) => found.push(status),
                 // Whoever asks for this one hears why.
-                Err(error @ Error::Decode { .. }) => {
+                Err(error @ (Error::Decode { .. } | Error::Newer { .. })) => {
                     tracing::warn!(%run, %error, "a trigger cannot be read, and is left out of the list");
                 }
                 Err(error) => return Err(error),

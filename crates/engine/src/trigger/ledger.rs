@@ -12,6 +12,7 @@ use windlass_store::{RunImage, StepRow};
 use crate::{
     Error,
     hub::Hub,
+    keeping::{FORMAT, check_format, first_format, read_page},
     schedule::{Heard, Message},
 };
 
@@ -23,6 +24,9 @@ const PAGE: &str = "page.";
 /// Where a trigger stands.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Ledger {
+    /// What a program has to know to read it.
+    #[serde(default = "first_format")]
+    format: u32,
     /// When it is asked, as the program said that had it last.
     pub(super) schedule: Schedule,
     pub(super) state: State,
@@ -54,7 +58,7 @@ impl Ledger {
     /// A trigger that was never asked.
     pub(super) fn begin(schedule: Schedule, at: Time) -> Self {
         let state = schedule.begin(at).state;
-        Self { schedule, state, live: Vec::new(), fired: 0, last_fired: None, turn: 0 }
+        Self { format: FORMAT, schedule, state, live: Vec::new(), fired: 0, last_fired: None, turn: 0 }
     }
 
     pub(super) fn read(hub: &Hub, image: &RunImage) -> Result<Self, Error> {
@@ -62,7 +66,11 @@ impl Ledger {
         let decode = |why: serde_json::Error| Error::Decode { what: what.to_owned(), why: why.to_string() };
         let page = image.steps.iter().rev().find(|row| row.name.starts_with(PAGE));
         match page.and_then(|row| row.output.clone()) {
-            Some(kept) => serde_json::from_slice(&hub.read(what, kept)?).map_err(decode),
+            Some(kept) => {
+                let ledger: Self = read_page(what, &hub.read(what, kept)?)?;
+                check_format(what, ledger.format)?;
+                Ok(ledger)
+            }
             None => {
                 let schedule = serde_json::from_slice(&hub.read(what, image.run.input.clone())?);
                 Ok(Self::begin(schedule.map_err(decode)?, image.standing.opened_at))
@@ -73,6 +81,7 @@ impl Ledger {
     /// The record of a turn.
     pub(super) fn write(&mut self, hub: &Hub, image: &RunImage, now: Time) -> Result<StepRow, Error> {
         self.turn += 1;
+        self.format = FORMAT;
         let what = format_args!("where a trigger stands");
         let json = serde_json::to_vec(self)
             .map_err(|why| Error::Encode { what: what.to_string(), why: why.to_string() })?;

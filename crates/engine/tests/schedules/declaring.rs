@@ -1,7 +1,10 @@
 //! Declaring schedules, again and again.
 
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 use serde_json::json;
-use windlass::{Error, prelude::*, schedule::Declared, testing::Lab};
+use windlass::{Error, Retention, prelude::*, schedule::Declared, testing::Lab};
 
 use crate::{
     triggers::{fulfil, order},
@@ -144,8 +147,24 @@ async fn what_the_engine_keeps_for_itself_is_nobodys_run(lab: Lab) -> Result<()>
     lab.advance(mins(15)).await;
     assert_eq!(engine.runs().list().await?.len(), 1);
     let schedule = engine.run_by_key(&the_engines_own("windlass.schedule")?, "poll").await?;
-    let forked = schedule.expect("it is a run").fork_from("keep").await;
+    let mut schedule = schedule.expect("it is a run");
+    let forked = schedule.fork_from("keep").await;
     assert_eq!(forked.err().map(|error| error.code()), Some("invalid"), "nobody copies a schedule");
+    let refused = [
+        schedule.cancel("no more").await.err(),
+        schedule.terminate("no more").await.err(),
+        schedule.pause().await.err(),
+        schedule.resume().await.err(),
+        schedule.retry().await.err(),
+        schedule.discard("no more").await.err(),
+        schedule.send(Event::<u32>::new("stop"), &1).await.err(),
+    ];
+    for refused in refused {
+        let said = refused.expect("it is refused").to_string();
+        assert!(said.contains("it keeps schedule `poll`; use `schedules().get(\"poll\")`"), "{said}");
+    }
+    lab.advance(mins(10)).await;
+    assert_eq!(engine.runs().list().await?.len(), 2, "it goes on");
     let own =
         Workflow::builder("windlass.mine").task(Task::new("a", |_| async { Ok::<_, Failure>(1) })).build()?;
     let refused = lab.engine().workflow(own).launch().await.expect_err("the name is taken");
@@ -153,5 +172,26 @@ async fn what_the_engine_keeps_for_itself_is_nobodys_run(lab: Lab) -> Result<()>
     let refused = lab.engine().workflow(job::workflow()).queue("windlass", 5).launch().await;
     let refused = refused.expect_err("the queue is taken");
     assert!(refused.to_string().contains("queue `windlass` is the engine's own"), "{refused}");
+    Ok(())
+}
+
+#[windlass::test]
+async fn the_archive_gets_no_runs_of_the_engines_own(lab: Lab) -> Result<()> {
+    let archived = Arc::new(Mutex::new(Vec::new()));
+    let keep = Arc::clone(&archived);
+    let engine = with_job(lab.engine(), &Diary::default()).retention(Retention::all(hours(1)));
+    let engine = engine.archive(move |run: serde_json::Value| {
+        keep.lock().push(run["workflow"].clone());
+        async { Ok(()) }
+    });
+    let engine = engine.launch().await?;
+    engine.schedule("poll").every(mins(10)).count(1).workflow(job::workflow(), takes(1)).await?;
+    lab.advance(mins(15)).await;
+    let own = the_engines_own("windlass.schedule")?;
+    assert!(engine.run_by_key(&own, "poll").await?.is_some());
+    engine.schedules().get("poll").await?.remove().await?;
+    lab.advance(hours(30)).await;
+    assert!(engine.run_by_key(&own, "poll").await?.is_none(), "its run is gone too");
+    assert_eq!(*archived.lock(), ["job"]);
     Ok(())
 }

@@ -11,7 +11,12 @@ use std::{
 
 use parking_lot::Mutex;
 use windlass::{
-    EngineBuilder, Error, Retention, RunState, prelude::*, schedule::Status, testing::Lab, trigger::Trigger,
+    EngineBuilder, Error, Retention, RunState,
+    prelude::*,
+    schedule::Status,
+    store::{Act, Idle, Memory, NewEnd, Store, Unit},
+    testing::Lab,
+    trigger::Trigger,
 };
 
 use crate::world::*;
@@ -197,19 +202,38 @@ async fn a_start_that_finds_its_key_taken_is_taken_back(lab: Lab) -> Result<()> 
     Ok(())
 }
 
-#[windlass::test]
-async fn a_trigger_whose_run_was_ended_is_asked_again_by_the_next_program(lab: Lab) -> Result<()> {
-    let desk = Desk::answering(Ok(Fire::run(order(1)).key("7")));
-    let first = with_trigger(lab.engine(), &desk).launch().await?;
-    lab.advance(secs(7)).await;
-    let own = first.run_by_key(&the_engines_own("windlass.trigger.new_order")?, "trigger").await?;
-    own.expect("it is a run").terminate("enough").await?;
-    lab.advance(secs(30)).await;
-    assert_eq!(desk.asked(), 1);
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_trigger_whose_run_was_ended_is_asked_again_by_the_next_program() -> Result<()> {
+    let begun = std::time::Instant::now();
+    let store = Memory::new(move || windlass::Time(1_767_225_600_000_000) + begun.elapsed());
+    let asked = Arc::new(AtomicUsize::new(0));
+    let launch = || {
+        let asked = Arc::clone(&asked);
+        let ask = move |_| {
+            asked.fetch_add(1, Ordering::Relaxed);
+            async { Ok(Fire::Skip) }
+        };
+        let often = Trigger::new("often", fulfil::workflow(), ask).every(Duration::from_millis(10));
+        Engine::over(Arc::new(store.process())).workflow(fulfil::workflow()).trigger(often).launch()
+    };
+    let until_asked = async |more: usize| {
+        let wanted = asked.load(Ordering::Relaxed) + more;
+        while asked.load(Ordering::Relaxed) < wanted {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let first = launch().await?;
+    until_asked(2).await;
+    let own = first.run_by_key(&the_engines_own("windlass.trigger.often")?, "trigger").await?;
+    let own = own.expect("it is a run").id();
     first.stop().await?;
-    let _second = with_trigger(lab.engine(), &desk).launch().await?;
-    lab.advance(secs(30)).await;
-    assert!(desk.asked() >= 5, "{}", desk.asked());
+    let end = NewEnd { state: RunState::Cancelled, output: None, failure: None };
+    let end = Unit { run: own, act: Act::EndIdle { only: Idle::Any, end } };
+    let ended = store.commit(None, Arc::new(vec![end])).await?;
+    assert!(ended[0].is_ok(), "{ended:?}");
+    let second = launch().await?;
+    tokio::time::timeout(secs(60), until_asked(5)).await?;
+    second.stop().await?;
     Ok(())
 }
 

@@ -135,3 +135,45 @@ async fn long_words_are_cut_and_long_notes_are_refused(lab: Lab) -> Result<()> {
     poll.pause("a".repeat(1_000)).await?;
     Ok(())
 }
+
+/// A program of a later release: what it writes has another format.
+#[derive(Clone)]
+struct Newer;
+
+fn swap(bytes: &Bytes, from: &str, to: &str) -> Bytes {
+    String::from_utf8_lossy(bytes).replace(from, to).into()
+}
+
+impl Codec for Newer {
+    fn encode(&self, json: Bytes) -> Result<Bytes, CodecError> {
+        Ok(swap(&json, "\"format\":1", "\"format\":2"))
+    }
+
+    fn decode(&self, kept: Bytes) -> Result<Bytes, CodecError> {
+        Ok(swap(&kept, "\"format\":2", "\"format\":1"))
+    }
+}
+
+#[windlass::test]
+async fn what_a_newer_program_wrote_is_left_to_it(lab: Lab) -> Result<()> {
+    let diary = Diary::default();
+    let asked = || Trigger::new("look", job::workflow(), |_| async { Ok(Fire::run(takes(1))) });
+    let with_all = || with_job(lab.engine(), &diary).trigger(asked().every(mins(10)));
+    let newer = with_all().codec(Newer).launch().await?;
+    newer.schedule("poll").every(mins(10)).workflow(job::workflow(), takes(1)).await?;
+    lab.advance(mins(15)).await;
+    assert_eq!(diary.fires(), ["00:10"]);
+    lab.crash(&newer);
+    let older = with_all().codec(Moody::default()).launch().await?;
+    lab.advance(mins(30)).await;
+    assert_eq!(diary.fires(), ["00:10"], "it does not know what it would do");
+    assert_eq!(older.runs().list().await?.len(), 2, "nor does the trigger ask");
+    let said = older.schedules().get("poll").await.expect_err("it cannot be read").to_string();
+    assert!(said.contains("written by a newer program, in format 2"), "{said}");
+    older.stop().await?;
+    let newer = with_all().codec(Newer).launch().await?;
+    lab.advance(mins(10)).await;
+    assert_eq!(diary.fires()[1..], ["00:40 at 00:45:02", "00:50"], "the newer one goes on");
+    assert!(newer.schedules().get("poll").await?.status().await?.runs >= 3);
+    Ok(())
+}

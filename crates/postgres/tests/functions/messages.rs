@@ -68,6 +68,19 @@ async fn what_is_no_event_is_refused_by_name() {
 }
 
 #[tokio::test]
+async fn runs_of_the_engines_own_are_steered_as_what_they_keep() {
+    let schema = Schema::new().await;
+    let run = schema.start("'etl'").await;
+    schema.execute(&format!("UPDATE {{s}}.run SET workflow = 'windlass.schedule' WHERE id = '{run}'")).await;
+    for call in ["send('{run}', 'paid')", "cancel('{run}')"] {
+        let call = format!("{{s}}.{}", call.replace("{run}", &run.to_string()));
+        let refused = schema.ask(&call).await.expect_err(&call);
+        assert!(refused.starts_with("WL003") && refused.contains("schedule, trigger or batch"), "{refused}");
+    }
+    assert!(schema.inbox(run).await.is_empty());
+}
+
+#[tokio::test]
 async fn a_run_that_has_ended_or_never_was_hears_nothing() {
     let schema = Schema::new().await;
     let run = schema.start("'etl', key => 'k'").await;
