@@ -16,7 +16,7 @@ Windlass beside the raw limit of its store, measured in one run on this machine.
                       of its own there, and drops it (default: a throw-away cluster with the settings of a fresh one)
   --seconds N         how long each measurement lasts (default: 10)
   --concurrency N     how many runs are under way at once (default: as the workload's budget says)
-  --scale F           a factor on the counts of `depth`, `retention`, `queues`, `burndown`, `timers`, `replay`, `idle`, `idle-flows`, `memory`
+  --scale F           a factor on the counts of `depth`, `retention`, `queues`, `burndown`, `timers`, `batches`, `replay`, `idle`, `idle-flows`, `memory`
                       and `graph` (default: 1)
   --peers             the same workloads on other crates too, where they have them; builds them first (bench/peers)
   --directory PATH    where the databases go (default: the directory for temporary files, if it is on a disk)
@@ -61,7 +61,7 @@ pub(crate) struct Options {
     pub(crate) seconds: f64,
     /// How many runs are under way at once, when a person says so.
     pub(crate) concurrency: Option<usize>,
-    /// A factor on the counts of `depth`, `retention`, `queues`, `burndown`, `timers`, `replay`, `idle`, `idle-flows`, `memory` and `graph`.
+    /// A factor on the counts of `depth`, `retention`, `queues`, `burndown`, `timers`, `batches`, `replay`, `idle`, `idle-flows`, `memory` and `graph`.
     pub(crate) scale: f64,
     /// Where the databases go, when a person says so.
     pub(crate) directory: Option<PathBuf>,

@@ -1,5 +1,6 @@
 //! The workloads, by name.
 
+mod batches;
 mod burndown;
 mod chain3;
 mod compile;
@@ -65,6 +66,8 @@ pub(crate) enum Workload {
     Timers,
     /// Schedules that are due at one instant, one that is due by itself, and all while nothing is due.
     Schedules,
+    /// Items that are gathered into runs.
+    Batches,
     /// A durable function with ten thousand recorded steps goes on.
     Replay,
     /// Chain3 beside millions of rows that are not its own.
@@ -91,7 +94,7 @@ pub(crate) enum Workload {
 
 impl Workload {
     /// Every workload, in the order in which they run.
-    pub(crate) const ALL: [Self; 22] = [
+    pub(crate) const ALL: [Self; 23] = [
         Self::Chain3,
         Self::Chain3Latency,
         Self::Chain3Two,
@@ -103,6 +106,7 @@ impl Workload {
         Self::StepsMemory,
         Self::Timers,
         Self::Schedules,
+        Self::Batches,
         Self::Replay,
         Self::Depth,
         Self::Retention,
@@ -130,6 +134,7 @@ impl Workload {
             Self::StepsMemory => "steps-memory",
             Self::Timers => "timers",
             Self::Schedules => "schedules",
+            Self::Batches => "batches",
             Self::Replay => "replay",
             Self::Depth => "depth",
             Self::Retention => "retention",
@@ -161,6 +166,9 @@ impl Workload {
             Self::Timers => "10,000 parked durable functions that are due at one instant",
             Self::Schedules => {
                 "1,000 schedules that are due at one instant, one by itself, and all of them idle"
+            }
+            Self::Batches => {
+                "10,000 items in batches of 100, one by one and all at once, and how soon a full batch begins"
             }
             Self::Replay => "a parked durable function with 10,000 recorded steps gets an event",
             Self::Depth => "chain3 beside 5,000,000 finished and 1,000,000 delayed runs",
@@ -196,7 +204,7 @@ impl Workload {
             }
             Self::Chain3 | Self::Chain3Two | Self::Chain3Held | Self::Depth | Self::Steps => 1_000,
             Self::Burndown | Self::BurndownHeld | Self::Idle | Self::IdleFlows | Self::Memory => 1_000,
-            Self::Timers | Self::Schedules => 1_000,
+            Self::Timers | Self::Schedules | Self::Batches => 1_000,
             Self::Retention | Self::Queues => 1,
             Self::Chain3Latency | Self::Fanout | Self::Replay | Self::Wake | Self::Graph | Self::Compile => 1,
             Self::Recover | Self::StepsMemory => 10_000,
@@ -233,6 +241,7 @@ impl Bench<'_> {
             Workload::StepsMemory => grip::measure(self).await,
             Workload::Timers => timers::measure(self).await,
             Workload::Schedules => schedules::measure(self).await,
+            Workload::Batches => batches::measure(self).await,
             Workload::Replay => replay::measure(self).await,
             Workload::Depth => depth::measure(self).await,
             Workload::Retention => retention::measure(self).await,

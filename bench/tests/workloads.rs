@@ -114,6 +114,17 @@ fn schedules_that_are_due_together_fire_once_each() {
 }
 
 #[test]
+fn items_are_gathered_and_each_is_in_one_run() {
+    on_each_store(|store| {
+        let line = measured(store, "--workload batches --scale 0.02");
+        assert_eq!(line["items"], 200.0);
+        positive(&line, "items_per_s");
+        positive(&line, "bulk_items_per_s");
+        positive(&line, "start_p99_ms");
+    });
+}
+
+#[test]
 fn a_parked_function_is_resumed_from_its_records() {
     on_each_store(|store| {
         let line = measured(store, "--workload replay --scale 0.02");
