@@ -50,6 +50,13 @@ fn schedule_starts_runs_by_the_clock_and_by_hand() {
 }
 
 #[test]
+fn batch_gathers_until_there_are_enough() {
+    let lines = "Created\nUnchanged\n3 things happened: a sale, a return, a complaint\n1 waits\n\
+                 1 things happened: a visit\n";
+    assert_eq!(run("batch"), lines);
+}
+
+#[test]
 fn trial_says_goodbye_to_who_cancels() {
     assert_eq!(run("trial"), "goodbye, ada\n");
 }
