@@ -17,6 +17,9 @@ pub struct Basket {
     /// How many of the oldest items go now, whatever their age.
     #[serde(default)]
     pub flushed: usize,
+    /// How many times what waited was thrown away.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub discards: u64,
     /// How many batches were taken.
     #[serde(default)]
     pub batches: u64,
@@ -26,6 +29,11 @@ pub struct Basket {
     /// The last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<LastBatch>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The batch that was taken last.
@@ -142,8 +150,9 @@ impl Basket {
             Tell::Flush => self.flushed = items,
             Tell::Pause { note } => self.paused = Some(note.clone()),
             Tell::Resume => self.paused = None,
-            Tell::Remove(_) => {
+            Tell::Remove(leftover) => {
                 (self.flushed, self.is_removed, self.paused) = (items, true, None);
+                self.discards += u64::from(*leftover == Leftover::Discard);
             }
         }
     }

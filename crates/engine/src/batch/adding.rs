@@ -8,11 +8,12 @@ use std::{
 
 use bytes::Bytes;
 use serde::Serialize;
-use windlass_core::{RunId, batch::Origin};
+use windlass_core::batch::Origin;
 use windlass_store::{Act, Refusal, Unit};
 
 use super::{
     Batch,
+    handle::Address,
     message::{bell, item},
 };
 use crate::{Error, Slot, committer::Lost, hub::Hub};
@@ -44,7 +45,8 @@ impl<T: Serialize + Send + Sync + 'static> Adding<T> {
     }
 
     /// Makes a repeat harmless: of items with the same key the first is kept, and the others are answered as if they were.
-    /// The batch remembers the key for as long as it is there. Default: every item is one of its own.
+    /// The batch remembers the key for as long as it is there, and until its items are
+    /// [discarded](super::Leftover::Discard). Default: every item is one of its own.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
@@ -105,18 +107,27 @@ where
     let hub = batch.client().hub();
     let items = items.into_iter().map(|(item, key)| Ok((keep(hub, item, key.as_deref())?, key)));
     let mut items = items.collect::<Result<Vec<_>, Error>>()?;
-    let run = batch.run().await?;
+    let address = batch.address().await?;
     while !items.is_empty() {
         let rest = items.split_off(items.len().min(PORTION));
-        write(&batch, run, std::mem::replace(&mut items, rest)).await?;
+        write(&batch, address, std::mem::replace(&mut items, rest)).await?;
     }
     Ok(())
 }
 
 /// Writes a portion of items in one transaction.
-async fn write<T>(batch: &Batch<T>, run: RunId, items: Vec<(Bytes, Option<String>)>) -> Result<(), Error> {
+async fn write<T>(
+    batch: &Batch<T>,
+    address: Address,
+    items: Vec<(Bytes, Option<String>)>,
+) -> Result<(), Error> {
+    let Address { run, discards } = address;
     let make = |origin: &mut dyn FnMut() -> Origin| {
-        let messages = items.into_iter().map(|(kept, key)| item(&kept, key, origin));
+        let messages = items.into_iter().map(|(kept, key)| {
+            // The store knows for ever what was thrown away: a key counts since the last time that happened.
+            let key = key.map(|key| format!("{discards}.{key}"));
+            item(&kept, key, origin)
+        });
         // The bell comes after the items: whoever hears it finds them.
         messages.chain([bell()]).map(|message| Unit { run, act: Act::Send(message) }).collect()
     };

@@ -6,7 +6,9 @@ use serde::Serialize;
 use windlass_core::{RunId, RunState, Time, batch::Decision, nearest};
 use windlass_store::{Place, Query, RunImage};
 
-use super::{Batch, BatchStatus, keeper::WORKFLOW, ledger::Ledger, message::ITEM, turn::Mail};
+use super::{
+    Batch, BatchStatus, handle::Address, keeper::WORKFLOW, ledger::Ledger, message::ITEM, turn::Mail,
+};
 use crate::{Client, Error, schedule::trouble};
 
 /// How many batches a page of a listing has.
@@ -51,7 +53,7 @@ impl Batches {
     /// [`Error::UnknownBatch`] when there is none, or the store cannot be asked.
     pub async fn get<T: Serialize + Send + Sync + 'static>(&self, name: &str) -> Result<Batch<T>, Error> {
         match live(&self.client, name).await? {
-            Some(view) => Ok(Batch::new(self.client.clone(), name, view.run)),
+            Some(view) => Ok(Batch::new(self.client.clone(), name, Address::of(&view))),
             None => {
                 let runs = self.runs().await?;
                 let nearest = nearest(name, runs.iter().map(|(_, name)| name.as_str())).map(str::to_owned);

@@ -29,9 +29,24 @@ const TRUSTED: Duration = Duration::from_secs(5);
 pub struct Batch<T> {
     client: Client,
     name: Arc<str>,
-    /// The run that keeps it, and when somebody last looked, unless it has to be looked again.
-    known: Arc<Mutex<(RunId, Option<Instant>)>>,
+    /// Where items go, and when somebody last looked, unless it has to be looked again.
+    known: Arc<Mutex<(Address, Option<Instant>)>>,
     item: PhantomData<fn(T)>,
+}
+
+/// Where the items of a batch go.
+#[derive(Clone, Copy)]
+pub(super) struct Address {
+    /// The run that keeps it.
+    pub(super) run: RunId,
+    /// How many times what waited was thrown away: keys from before are no keys any more.
+    pub(super) discards: u64,
+}
+
+impl Address {
+    pub(super) fn of(view: &View) -> Self {
+        Self { run: view.run, discards: view.decision.basket.discards }
+    }
 }
 
 impl<T> Clone for Batch<T> {
@@ -60,8 +75,8 @@ impl<T: Serialize + Send + Sync + 'static> Batch<T> {
 }
 
 impl<T> Batch<T> {
-    pub(super) fn new(client: Client, name: &str, run: RunId) -> Self {
-        let known = Arc::new(Mutex::new((run, Some(Instant::now()))));
+    pub(super) fn new(client: Client, name: &str, address: Address) -> Self {
+        let known = Arc::new(Mutex::new((address, Some(Instant::now()))));
         Self { client, name: name.into(), known, item: PhantomData }
     }
 
@@ -125,15 +140,17 @@ impl<T> Batch<T> {
         &self.client
     }
 
-    /// The run that keeps it.
-    pub(super) async fn run(&self) -> Result<RunId, Error> {
-        let (run, looked) = *self.known.lock();
+    /// Where its items go.
+    pub(super) async fn address(&self) -> Result<Address, Error> {
+        let (address, looked) = *self.known.lock();
         if looked.is_some_and(|looked| looked.elapsed() < TRUSTED) {
-            return Ok(run);
+            return Ok(address);
         }
-        let run = self.view().await?.run;
-        *self.known.lock() = (run, Some(Instant::now()));
-        Ok(run)
+        // What it says is as old as the question.
+        let asked = Instant::now();
+        let address = Address::of(&self.view().await?);
+        *self.known.lock() = (address, Some(asked));
+        Ok(address)
     }
 
     async fn view(&self) -> Result<View, Error> {

@@ -81,6 +81,29 @@ async fn what_is_added_while_a_batch_is_removed_is_not_lost(lab: Lab) -> Result<
 }
 
 #[windlass::test]
+async fn the_key_of_a_discarded_item_may_be_used_again(lab: Lab) -> Result<()> {
+    let diary = Diary::default();
+    let engine = with_index(lab.engine(), &diary).launch().await?;
+    for wait in [secs(0), secs(1)] {
+        let declare = || engine.batch("index", index::workflow()).size(100).age(secs(5));
+        declare().await?;
+        let index = engine.batches().get("index").await?;
+        index.add(1).key("one").await?;
+        lab.advance(wait).await;
+        index.remove(Leftover::Discard).await?;
+        lab.advance(wait).await;
+        declare().await?;
+        for item in [2, 3] {
+            index.add(item).key("one").await?;
+        }
+        lab.advance(secs(6)).await;
+        index.remove(Leftover::Discard).await?;
+    }
+    assert_eq!(diary.batches(), [[2], [2]], "what was thrown away is no repeat's first");
+    Ok(())
+}
+
+#[windlass::test]
 async fn the_same_key_is_one_item_also_after_that_has_gone(lab: Lab) -> Result<()> {
     let diary = Diary::default();
     let engine = with_index(lab.engine(), &diary).launch().await?;
