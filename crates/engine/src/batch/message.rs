@@ -6,7 +6,7 @@ use windlass_core::batch::{Origin, Tell};
 use windlass_store::{InboxRow, NewMessage};
 
 use super::declaration::Declaration;
-use crate::{Error, hub::Hub, order};
+use crate::{Error, hub::Hub, keeping::fresh_key, order};
 
 /// The topic of items. Nothing waits for it: items stay where they are until they go.
 pub(super) const ITEM: &str = "!item";
@@ -65,7 +65,7 @@ impl Message {
         let json = serde_json::to_vec(self)
             .map_err(|why| Error::Encode { what: what.to_owned(), why: why.to_string() })?;
         let body = hub.keep(format_args!("{what}"), json.into())?;
-        Ok(NewMessage { topic: TOLD.to_owned(), body, key: None })
+        Ok(NewMessage { topic: TOLD.to_owned(), body, key: Some(fresh_key()) })
     }
 
     pub(super) fn decode(hub: &Hub, row: &InboxRow) -> Result<Self, Error> {

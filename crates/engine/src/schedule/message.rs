@@ -5,7 +5,11 @@ use windlass_core::{RunId, Time};
 use windlass_store::{InboxRow, NewMessage};
 
 use super::declaration::Declaration;
-use crate::{Error, hub::Hub, keeping::check_format};
+use crate::{
+    Error,
+    hub::Hub,
+    keeping::{check_format, fresh_key},
+};
 
 /// The topic of what people and programs tell a schedule.
 pub(crate) const TOLD: &str = "!schedule";
@@ -53,12 +57,18 @@ pub(crate) enum Heard {
 }
 
 impl Message {
+    /// Whether it means something else when it is heard again later. What is said of one run does not, and is said too
+    /// often to remember each time.
+    fn is_order(&self) -> bool {
+        !matches!(self, Self::Trigger { .. } | Self::Existed { .. } | Self::Refused { .. })
+    }
+
     pub(crate) fn encode(&self, hub: &Hub) -> Result<NewMessage, Error> {
         let what = "what a schedule is told";
         let json = serde_json::to_vec(self)
             .map_err(|why| Error::Encode { what: what.to_owned(), why: why.to_string() })?;
         let body = hub.keep(format_args!("{what}"), json.into())?;
-        Ok(NewMessage { topic: TOLD.to_owned(), body, key: None })
+        Ok(NewMessage { topic: TOLD.to_owned(), body, key: self.is_order().then(fresh_key) })
     }
 }
 

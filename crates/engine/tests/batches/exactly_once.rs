@@ -5,11 +5,12 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
+use tokio::sync::Notify;
 use windlass::{
-    Time,
+    Client, Compressed, Time,
     batch::Declared,
     prelude::*,
-    store::{Call, Memory, Moment, Side, Verdict},
+    store::{Call, Memory, Moment, Side, Store, Verdict},
     testing::Lab,
 };
 
@@ -102,6 +103,42 @@ async fn a_commit_whose_answer_is_lost_takes_no_item_twice() -> Result<()> {
     }
     until_taken(&engine, "index", 100).await?;
     assert_each_once(&inputs(&engine).await?, 100);
+    engine.stop().await?;
+    Ok(())
+}
+
+/// The answer to an order is lost, somebody else says otherwise meanwhile, and then the order is sent again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_whose_answer_is_lost_does_not_undo_what_was_told_since() -> Result<()> {
+    const SOUND: usize = 0;
+    const LOSES_ONE: usize = 1;
+    const AWAY: usize = 2;
+    let begun = std::time::Instant::now();
+    let store = Memory::new(move || Time(1_767_225_600_000_000) + begun.elapsed());
+    let (line, lost) = (Arc::new(AtomicUsize::new(SOUND)), Arc::new(Notify::new()));
+    let (trap, heard) = (Arc::clone(&line), Arc::clone(&lost));
+    store.on_call(move |Moment { call, side, node }| match (call, side, node, trap.load(Ordering::SeqCst)) {
+        (Call::Commit, Side::After, None, LOSES_ONE) => {
+            trap.store(AWAY, Ordering::SeqCst);
+            heard.notify_one();
+            Verdict::Unavailable
+        }
+        (Call::Commit, Side::Before, None, AWAY) => Verdict::Unavailable,
+        _ => Verdict::Proceed,
+    });
+    let store: Arc<dyn Store> = Arc::new(store);
+    let engine = with_index(Engine::over(Arc::clone(&store)), &Diary::default()).launch().await?;
+    let client = Client::over(store, Arc::new(Compressed::default())).await?;
+    engine.batch("index", index::workflow()).size(100).age(secs(3_600)).await?;
+    let (here, there) =
+        (engine.batches().get::<u32>("index").await?, client.batches().get::<u32>("index").await?);
+    line.store(LOSES_ONE, Ordering::SeqCst);
+    let pausing = tokio::spawn(async move { there.pause("for a moment").await });
+    lost.notified().await;
+    here.resume().await?;
+    line.store(SOUND, Ordering::SeqCst);
+    pausing.await??;
+    assert_eq!(here.status().await?.paused, None);
     engine.stop().await?;
     Ok(())
 }
