@@ -33,7 +33,7 @@ pub(crate) fn own_workflow() -> Result<AnyWorkflow, Error> {
 /// Takes a turn of a batch that was claimed.
 pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: RunImage) {
     let held = Held { run: image.run.id, claim, holder };
-    if !node.keeper.enter(held.run, claim) {
+    if !held.enter(node) {
         return;
     }
     let keeper = Arc::clone(node);

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use windlass_core::{ClaimId, NodeId, RunId, RunState, format_duration, schedule::Backoff};
 use windlass_store::{Act, Place, RunImage, Unit, Wait};
 
-use super::happening::cut;
+use super::{happening::cut, keeper::Entry};
 use crate::{Error, committer::Lost, node::Node};
 
 /// What the reason of a wait begins with whose turn has failed.
@@ -24,6 +24,25 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// Begins the turn. Answers whether it is to be taken: see [`Keeper::enter`](super::keeper::Keeper::enter).
+    pub(crate) fn enter(self, node: &Arc<Node>) -> bool {
+        let entry = node.keeper.enter(self.run, self.claim);
+        if entry == Entry::Taken {
+            self.give_back(node);
+        }
+        entry == Entry::Free
+    }
+
+    /// Gives back a run that came again under a claim whose turn was taken. If that was an old image, the store refuses;
+    /// if the claim itself arrived twice, the run is held, and nobody else would ever take it.
+    fn give_back(self, node: &Arc<Node>) {
+        let (keeper, act) = (Arc::clone(node), Act::Release { claim: self.claim });
+        node.hub.committer.submit_group(self.holder, vec![Unit { run: self.run, act }], move |fates| {
+            tracing::debug!(run = %self.run, ?fates, "a run whose turn was taken came again, and is given back");
+            keeper.claim.notify_one();
+        });
+    }
+
     /// Puts off a turn that failed: it is taken again after a while, by whoever claims it then, with all that it was told.
     ///
     /// It is not blocked as a run would be whose code does not fit. Other code is not what it waits for, and nobody looks

@@ -78,10 +78,12 @@ impl Keeper {
     /// Whoever hears twice of a claim whose answer was lost has two images of the run, and the older one knows nothing of
     /// what was started in the turn before. A store refuses what the second turn would record, but runs that it starts do
     /// not depend on the claim. That no other process takes a turn under the claim is what claims are for.
-    pub(crate) fn enter(&self, run: RunId, claim: ClaimId) -> bool {
+    pub(crate) fn enter(&self, run: RunId, claim: ClaimId) -> Entry {
         let mut busy = self.busy.lock();
-        let was_taken = self.taken.lock().get(&run).is_some_and(|claims| claims.contains(&claim));
-        !was_taken && busy.insert((run, claim))
+        if self.taken.lock().get(&run).is_some_and(|claims| claims.contains(&claim)) {
+            return Entry::Taken;
+        }
+        if busy.insert((run, claim)) { Entry::Free } else { Entry::Busy }
     }
 
     /// Ends a turn.
@@ -118,6 +120,17 @@ impl Keeper {
     pub(crate) fn succeeded(&self, run: RunId) {
         self.failures.lock().remove(&run);
     }
+}
+
+/// Whether a turn may be taken under a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// It may.
+    Free,
+    /// It is being taken.
+    Busy,
+    /// It was taken.
+    Taken,
 }
 
 /// What a turn comes to, to be written.
@@ -175,7 +188,7 @@ pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: R
         return batch::take_up(node, holder, claim, image);
     }
     let held = Held { run: image.run.id, claim, holder };
-    if !node.keeper.enter(held.run, claim) {
+    if !held.enter(node) {
         return;
     }
     let keeper = Arc::clone(node);
@@ -370,18 +383,18 @@ mod tests {
     fn one_turn_is_taken_under_one_claim_however_often_that_is_heard_of() {
         let (keeper, run) = (Keeper::default(), RunId::new());
         let (first, second) = (ClaimId::new(), ClaimId::new());
-        assert!(keeper.enter(run, first));
-        assert!(!keeper.enter(run, first), "it is being taken");
+        assert_eq!(keeper.enter(run, first), Entry::Free);
+        assert_eq!(keeper.enter(run, first), Entry::Busy);
         keeper.leave(run, first);
-        assert!(!keeper.enter(run, first), "it was taken");
-        assert!(keeper.enter(RunId::new(), first), "a claim takes many runs");
-        assert!(keeper.enter(run, second));
+        assert_eq!(keeper.enter(run, first), Entry::Taken);
+        assert_eq!(keeper.enter(RunId::new(), first), Entry::Free, "a claim takes many runs");
+        assert_eq!(keeper.enter(run, second), Entry::Free);
         keeper.leave(run, second);
         for _ in 0..REMEMBERED - 2 {
             let later = ClaimId::new();
-            assert!(keeper.enter(run, later));
+            assert_eq!(keeper.enter(run, later), Entry::Free);
             keeper.leave(run, later);
         }
-        assert!(!keeper.enter(run, first), "also after others");
+        assert_eq!(keeper.enter(run, first), Entry::Taken, "also after others");
     }
 }

@@ -80,7 +80,7 @@ async fn reopen(node: &Arc<Node>, run: RunId) -> Result<(), Error> {
 /// Takes a turn of a trigger that was claimed.
 pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: RunImage) {
     let held = Held { run: image.run.id, claim, holder };
-    if !node.keeper.enter(held.run, claim) {
+    if !held.enter(node) {
         return;
     }
     let keeper = Arc::clone(node);
