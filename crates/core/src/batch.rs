@@ -23,6 +23,10 @@ use crate::{Fingerprint, RunId, Time, check::odd_name, format_duration};
 /// The most items that a batch may have.
 pub const MOST_ITEMS: usize = 10_000;
 
+/// So many bytes of items are written in one transaction at most, unless one item or one batch has more: a database reads
+/// only so much at once.
+pub const MOST_BYTES: usize = 16 << 20;
+
 /// The longest that an item may be made to wait.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 

@@ -140,6 +140,23 @@ impl Gathering {
 }
 
 impl Basket {
+    /// How many of the entries are decided on together. A declaration holds for what goes after it: while something has
+    /// to go that was flushed before, that goes first, as it was declared then.
+    #[must_use]
+    pub fn reach(&self, entries: &[Entry]) -> usize {
+        let (mut items, mut flushed) = (0, self.flushed);
+        for (place, entry) in entries.iter().enumerate() {
+            match entry {
+                Entry::Item(_) => items += 1,
+                Entry::Told(Tell::Flush | Tell::Remove(Leftover::Start)) => flushed = items,
+                Entry::Told(Tell::Remove(Leftover::Discard)) => (items, flushed) = (0, 0),
+                Entry::Told(Tell::Declare) if items.min(flushed) > 0 => return place,
+                Entry::Told(_) => {}
+            }
+        }
+        entries.len()
+    }
+
     /// Takes in an order that came after so many items.
     fn hear(&mut self, tell: &Tell, items: usize) {
         match tell {

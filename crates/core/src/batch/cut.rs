@@ -1,6 +1,6 @@
 //! Which items are taken together.
 
-use super::{Gathering, Item};
+use super::{Gathering, Item, MOST_BYTES};
 use crate::Time;
 
 /// No more batches than this are cut at a time, so that what follows from them is written in one transaction.
@@ -22,7 +22,7 @@ impl Gathering {
     ///
     /// The JSON of a batch is no longer than `limit`, unless a single item is.
     pub(super) fn cut(&self, items: &[Item], flushed: usize, waits: bool, limit: usize, now: Time) -> Cut {
-        let (mut cut, mut taken) = (Cut::default(), 0);
+        let (mut cut, mut taken, mut bytes) = (Cut::default(), 0, 0_usize);
         while let Some(oldest) = items.get(taken) {
             let flushed = flushed.saturating_sub(taken);
             let left = if waits { &items[taken..taken + flushed] } else { &items[taken..] };
@@ -35,12 +35,14 @@ impl Gathering {
                 cut.due = Some(due);
                 return cut;
             }
-            if cut.batches.len() == MOST_BATCHES || taken + fits > MOST_AT_ONCE {
+            // Those that came after a flush wait for their own time, if the flushed ones are not enough.
+            let size = if !is_full && due > now { fits.min(flushed) } else { fits };
+            bytes = left[..size].iter().fold(bytes, |sum, item| sum.saturating_add(item.bytes));
+            let is_long = taken > 0 && bytes > MOST_BYTES;
+            if cut.batches.len() == MOST_BATCHES || taken + size > MOST_AT_ONCE || is_long {
                 cut.due = Some(now);
                 return cut;
             }
-            // Those that came after a flush wait for their own time, if the flushed ones are not enough.
-            let size = if !is_full && due > now { fits.min(flushed) } else { fits };
             cut.batches.push(size);
             taken += size;
         }

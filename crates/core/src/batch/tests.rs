@@ -78,6 +78,20 @@ fn removing_starts_or_discards_what_waits_and_loses_nothing_that_comes_later() {
 }
 
 #[test]
+fn what_was_flushed_before_a_declaration_goes_before_it_is_heard() {
+    let (flush, declare) = (told(Tell::Flush), told(Tell::Declare));
+    let reach = |entries: &[Entry]| Basket::default().reach(entries);
+    assert_eq!(reach(&[item(1), flush.clone(), declare.clone(), item(2)]), 2);
+    assert_eq!(reach(&[item(1), told(Tell::Remove(Leftover::Start)), item(2), declare.clone()]), 3);
+    assert_eq!(reach(&[item(1), told(Tell::Remove(Leftover::Discard)), declare.clone()]), 3);
+    assert_eq!(reach(&[flush.clone(), item(1), declare.clone()]), 3);
+    assert_eq!(reach(&[item(1), declare.clone(), flush]), 3);
+    let behind = Basket { flushed: 1, ..Basket::default() };
+    assert_eq!(behind.reach(&[item(1), declare.clone()]), 1, "what was flushed in an earlier turn");
+    assert_eq!(behind.reach(&[declare]), 1, "and has gone");
+}
+
+#[test]
 fn a_batch_is_cut_before_it_is_too_long_to_be_an_input() {
     let long = |bytes| Entry::Item(Item { at: at(0), bytes });
     // [ + 499 + , + 498 + ] is a thousand.
@@ -95,6 +109,16 @@ fn more_than_fits_into_a_transaction_goes_in_several() {
     let decision = decide(by(1, 100), &entries, 0);
     assert_eq!((decision.batches.len(), decision.due), (1_000, Some(at(0))));
     assert_eq!(decision.basket.flushed, 500, "the flush is not forgotten");
+}
+
+#[test]
+fn more_bytes_than_one_transaction_takes_go_in_several() {
+    let long = |_| Entry::Item(Item { at: at(0), bytes: 4 << 20 });
+    let entries: Vec<_> = (0..10).map(long).collect();
+    let decision = by(1, 100).decide(Basket::default(), &entries, 4 << 20, at(0));
+    assert_eq!((decision.batches.len(), decision.waiting, decision.due), (4, 6, Some(at(0))));
+    let decision = by(10, 100).decide(Basket::default(), &entries, usize::MAX, at(0));
+    assert_eq!(decision.batches.len(), 1, "one that is longer goes alone");
 }
 
 #[test]

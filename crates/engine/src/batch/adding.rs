@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use serde::Serialize;
-use windlass_core::batch::Origin;
+use windlass_core::batch::{MOST_BYTES, Origin};
 use windlass_store::{Act, Refusal, Unit};
 
 use super::{
@@ -109,10 +109,20 @@ where
     let mut items = items.collect::<Result<Vec<_>, Error>>()?;
     let address = batch.address().await?;
     while !items.is_empty() {
-        let rest = items.split_off(items.len().min(PORTION));
+        let rest = items.split_off(portion(items.iter().map(|(kept, _)| kept.len())));
         write(&batch, address, std::mem::replace(&mut items, rest)).await?;
     }
     Ok(())
+}
+
+/// How many of these items, of which the lengths are given, one transaction takes.
+fn portion(lengths: impl Iterator<Item = usize>) -> usize {
+    let mut bytes = 0;
+    let fits = lengths.take(PORTION).take_while(|length| {
+        bytes += length;
+        bytes <= MOST_BYTES
+    });
+    fits.count().max(1)
 }
 
 /// Writes a portion of items in one transaction.
@@ -168,4 +178,17 @@ where
         return Err(Error::PayloadTooLarge { what: what.to_owned(), size, limit });
     }
     hub.keep(format_args!("{what}"), slot.bytes().clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_takes_no_more_items_or_bytes_than_it_may_but_always_one() {
+        assert_eq!(portion([1; 3].into_iter()), 3);
+        assert_eq!(portion([1; 2_000].into_iter()), PORTION);
+        assert_eq!(portion([4 << 20; 300].into_iter()), 4);
+        assert_eq!(portion([MOST_BYTES + 1, 1].into_iter()), 1);
+    }
 }
