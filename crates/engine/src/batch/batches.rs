@@ -123,7 +123,8 @@ fn view(client: &Client, image: Option<RunImage>) -> Result<Option<View>, Error>
     };
     let now = hub.clock.now();
     let mut ledger = Ledger::read(hub, &image)?;
-    let mail = Mail::read(hub, &image.inbox, &mut ledger, false)?;
+    let mut mail = Mail::read(hub, &image.inbox, &ledger, false)?;
+    mail.declare(&mut ledger);
     let decision = mail.decide(hub, &ledger, now);
     let discarded = decision.discarded.len();
     let oldest = image.inbox.iter().filter(|row| row.topic == ITEM).nth(discarded).map(|row| row.at);

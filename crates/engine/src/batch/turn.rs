@@ -8,12 +8,14 @@ use windlass_core::{
 use windlass_store::{Act, InboxRow, RunImage, Unit, Wait};
 
 use super::{
+    declaration::Declaration,
     ledger::Ledger,
     message::{ITEM, Message, TOLD, read_item, topics},
 };
 use crate::{Error, hub::Hub, schedule::Held};
 
 /// What lies in the inbox of a batch.
+#[derive(Default)]
 pub(super) struct Mail {
     /// Items and orders in the order of their arrival.
     entries: Vec<Entry>,
@@ -21,7 +23,10 @@ pub(super) struct Mail {
     rows: Vec<Row>,
     /// What calls or means nothing, and goes whatever follows.
     rest: Vec<i64>,
-    is_told: bool,
+    /// Who is declared, and by which of the entries.
+    declared: Vec<(usize, Declaration)>,
+    /// Whether some are left for the next turn.
+    is_cut: bool,
 }
 
 struct Row {
@@ -39,15 +44,9 @@ pub(super) struct Taken {
 }
 
 impl Mail {
-    /// Reads what has come, and who is declared by it. With `open`, items are decoded: only then is it known how long
-    /// they are.
-    pub(super) fn read(
-        hub: &Hub,
-        inbox: &[InboxRow],
-        ledger: &mut Ledger,
-        open: bool,
-    ) -> Result<Self, Error> {
-        let mut mail = Self { entries: Vec::new(), rows: Vec::new(), rest: Vec::new(), is_told: false };
+    /// Reads what has come. With `open`, items are decoded: only then is it known how long they are.
+    pub(super) fn read(hub: &Hub, inbox: &[InboxRow], ledger: &Ledger, open: bool) -> Result<Self, Error> {
+        let mut mail = Self::default();
         let mut senders = ledger.senders.clone();
         for row in inbox {
             let (entry, origin, body) = match row.topic.as_str() {
@@ -60,7 +59,7 @@ impl Mail {
                     let body = if open { hub.read("an item", kept)? } else { kept };
                     (Entry::Item(Item { at: row.at, bytes: body.len() }), origin, body)
                 }
-                TOLD => (Entry::Told(mail.hear(Message::decode(hub, row)?, ledger)), None, Bytes::new()),
+                TOLD => (Entry::Told(mail.hear(Message::decode(hub, row)?)), None, Bytes::new()),
                 _ => {
                     mail.rest.push(row.seq);
                     continue;
@@ -81,15 +80,35 @@ impl Mail {
         senders.forget(now);
     }
 
-    fn hear(&mut self, message: Message, ledger: &mut Ledger) -> Tell {
-        self.is_told = true;
+    fn hear(&mut self, message: Message) -> Tell {
         match message {
             Message::Told(tell) => tell,
             Message::Declare(declaration) => {
-                ledger.declaration = *declaration;
+                self.declared.push((self.entries.len(), *declaration));
                 Tell::Declare
             }
         }
+    }
+
+    /// Leaves what is for the next turn.
+    fn cut(&mut self, ledger: &Ledger) {
+        let reach = ledger.basket.reach(&self.entries);
+        self.is_cut = reach < self.entries.len();
+        self.entries.truncate(reach);
+        self.rows.truncate(reach);
+        self.declared.retain(|(place, _)| *place < reach);
+    }
+
+    /// Has the batch be as it was declared last.
+    pub(super) fn declare(&mut self, ledger: &mut Ledger) {
+        if let Some((_, declaration)) = self.declared.pop() {
+            ledger.declaration = declaration;
+        }
+    }
+
+    /// Whether there is an order among the entries.
+    fn is_told(&self) -> bool {
+        self.entries.iter().any(|entry| matches!(entry, Entry::Told(_)))
     }
 
     /// What the batch comes to.
@@ -110,10 +129,15 @@ impl Mail {
 /// Takes a turn of a claimed batch.
 pub(super) fn take(hub: &Hub, held: Held, image: &RunImage) -> Result<Taken, Error> {
     let (mut ledger, now) = (Ledger::read(hub, image)?, hub.clock.now());
-    let mail = Mail::read(hub, &image.inbox, &mut ledger, true)?;
+    let mut mail = Mail::read(hub, &image.inbox, &ledger, true)?;
+    mail.cut(&ledger);
+    mail.declare(&mut ledger);
     let decision = mail.decide(hub, &ledger, now);
     let mut consumed = mail.consumed(&decision);
-    let wait = wait(&decision);
+    let mut wait = wait(&decision);
+    if mail.is_cut {
+        wait.until = Some(now);
+    }
     mail.remember(&decision, &mut ledger.senders, now);
     ledger.basket = decision.basket;
     let (mut units, mut starts) = (Vec::new(), Vec::new());
@@ -126,7 +150,7 @@ pub(super) fn take(hub: &Hub, held: Held, image: &RunImage) -> Result<Taken, Err
         starts.push(run);
     }
     let Held { run, claim, .. } = held;
-    if mail.is_told || !starts.is_empty() {
+    if mail.is_told() || !starts.is_empty() {
         let (steps, consumed) = (vec![ledger.write(hub, image, now)?], std::mem::take(&mut consumed));
         units.push(Unit { run, act: Act::Record { claim, steps, consumed, forget: true } });
     }

@@ -81,6 +81,35 @@ async fn a_removed_name_may_be_declared_again(lab: Lab) -> Result<()> {
 }
 
 #[windlass::test]
+async fn what_was_flushed_goes_as_it_was_declared_then(lab: Lab) -> Result<()> {
+    let engine = with_index(lab.engine(), &Diary::default()).launch().await?;
+    let declare = |tag| engine.batch("index", index::workflow()).size(100).age(secs(60)).tag(tag);
+    declare("old").await?;
+    let index = engine.batches().get("index").await?;
+    for leftover in [None, Some(Leftover::Start)] {
+        declare("old").await?;
+        index.add_many([1_u32, 2]).await?;
+        match leftover {
+            None => index.flush().await?,
+            Some(leftover) => index.remove(leftover).await?,
+        }
+        // All of it comes before the batch takes a turn.
+        declare("new").await?;
+        index.add(3).await?;
+        assert_eq!(declare("new").await?, Declared::Unchanged);
+        lab.advance(secs(61)).await;
+    }
+    for (tag, items) in [("old", [1, 2].as_slice()), ("new", &[3])] {
+        let runs = engine.runs().tag(tag).list().await?;
+        assert_eq!(runs.len(), 2, "{tag}");
+        for run in runs {
+            assert_eq!(engine.run(&index::workflow(), run.id).await?, items, "{tag}");
+        }
+    }
+    Ok(())
+}
+
+#[windlass::test]
 async fn a_client_declares_for_engines_that_come_later(lab: Lab) -> Result<()> {
     let diary = Diary::default();
     let first = lab.engine().launch().await?;
