@@ -52,7 +52,7 @@ CREATE TABLE {s}.run (
     queue       text     COLLATE "C" NOT NULL,
     priority    smallint NOT NULL,
     generation  integer  NOT NULL,
-    tenure      integer  NOT NULL DEFAULT 1,
+    tenure      bigint   NOT NULL DEFAULT 1,
     -- The version that has it. Of one that was claimed once and not given up since, `holding` or `ended` says it.
     definition  bigint,
     opened_at   bigint   NOT NULL,
@@ -140,7 +140,7 @@ CREATE TABLE {s}.holding (
     node        uuid      NOT NULL,
     claims      bigint[]  NOT NULL,
     runs        uuid[]    NOT NULL,
-    tenures     integer[],
+    tenures     bigint[],
     definitions bigint[]
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 

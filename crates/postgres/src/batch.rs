@@ -94,7 +94,7 @@ pub(crate) struct Batch<'a> {
     /// The runs that the node says it holds, with its claims and their tenures.
     runs: Vec<Uuid>,
     claims: Vec<i64>,
-    tenures: Vec<i32>,
+    tenures: Vec<i64>,
     steps: Steps<'a>,
     ends: Ends<'a>,
     known_ends: KnownEnds<'a>,
@@ -113,7 +113,7 @@ pub(crate) struct Batch<'a> {
 #[derive(Default)]
 struct Steps<'a> {
     run: Vec<Uuid>,
-    tenure: Vec<i32>,
+    tenure: Vec<i64>,
     generation: Vec<i32>,
     name: Vec<&'a str>,
     attempt: Vec<i32>,
@@ -130,7 +130,7 @@ struct Steps<'a> {
 struct Ends<'a> {
     run: Vec<Uuid>,
     claim: Vec<i64>,
-    tenure: Vec<i32>,
+    tenure: Vec<i64>,
     definition: Vec<Option<i64>>,
     state: Vec<i16>,
     output: Vec<Option<&'a [u8]>>,
@@ -215,7 +215,7 @@ struct Keys<'a> {
 }
 
 impl<'a> Steps<'a> {
-    fn add(&mut self, run: RunId, tenure: i32, step: &'a StepRow) {
+    fn add(&mut self, run: RunId, tenure: i64, step: &'a StepRow) {
         self.run.push(column::run(run));
         self.tenure.push(tenure);
         self.generation.push(column::count(step.generation));

@@ -63,7 +63,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// The tenure of the run that a transaction is for, if it is held beyond doubt.
-    pub(crate) fn tenure(&self, along: &Along) -> Option<i32> {
+    pub(crate) fn tenure(&self, along: &Along) -> Option<i64> {
         self.held.lock().known((along.run, along.claim), Some(along.node)).map(|facts| facts.tenure.no)
     }
 }

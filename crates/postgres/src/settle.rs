@@ -111,7 +111,7 @@ async fn write(transaction: &Transaction, along: &Along) -> Result<bool, Error> 
     let (lock, alive): ([Value<'_>; 1], [Value<'_>; 1]) = ([(&lock, Type::INT8)], [(&node, Type::UUID)]);
     let tenure = transaction.shared.tenure(along);
     let held: [Value<'_>; 4] =
-        [(&run, Type::UUID), (&node, Type::UUID), (&claim, Type::INT8), (&tenure, Type::INT4)];
+        [(&run, Type::UUID), (&node, Type::UUID), (&claim, Type::INT8), (&tenure, Type::INT8)];
     // They travel together, in this order; the lock and the checks are statements of their own.
     let (limited, shared, fenced, held, recorded) = tokio::join!(
         client.batch_execute(LIMITS),

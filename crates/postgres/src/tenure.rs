@@ -17,7 +17,7 @@ const LISTED: &str = "\
 /// The number under which a node holds a run. Whoever gives the run up raises it, so that nobody has the same again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tenure {
-    pub(crate) no: i32,
+    pub(crate) no: i64,
     /// The version that has the run, if its row may not say so yet.
     pub(crate) definition: Option<i64>,
 }

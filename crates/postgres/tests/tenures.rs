@@ -147,3 +147,24 @@ async fn what_a_run_has_saved_and_published_goes_with_its_end_whoever_did_it() {
         assert_eq!(world.ask(left).await, "0 0");
     }
 }
+
+/// What is given up several times in each second, for years, outlives 32 bits.
+#[tokio::test]
+async fn a_run_is_given_up_and_claimed_more_than_two_thousand_million_times() {
+    let world = World::new().await;
+    let me = world.join().await;
+    world.enqueue().await;
+    let many = format!("UPDATE {}.run SET tenure = {}", world.schema, i32::MAX);
+    world.client.batch_execute(&many).await.unwrap();
+    for claim in [ClaimId(5), ClaimId(6)] {
+        assert_eq!(world.claim(me, claim).await.len(), 1);
+        world.write(Some(me), save(claim)).await.unwrap();
+        world.write(Some(me), Act::Release { claim }).await.unwrap();
+    }
+    assert_eq!(world.claim(me, ClaimId(7)).await.len(), 1);
+    world.store.leave(me).await.unwrap();
+    let other = world.join().await;
+    assert_eq!(world.claim(other, ClaimId(8)).await.len(), 1);
+    world.write(Some(other), end(ClaimId(8))).await.unwrap();
+    assert_eq!(world.ask("SELECT tenure::text FROM {s}.run").await, (i64::from(i32::MAX) + 3).to_string());
+}

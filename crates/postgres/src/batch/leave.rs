@@ -13,7 +13,7 @@ pub(crate) const LOCK: &str = "SELECT FROM {s}.run WHERE id = ANY($1) ORDER BY i
 pub(super) const CONSUME: &str = "\
     WITH gone AS (\
         DELETE FROM {s}.inbox AS i \
-        USING unnest($1::uuid[], $2::int[], $3::bigint[]) AS u (run, tenure, seq), {s}.run AS r \
+        USING unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS u (run, tenure, seq), {s}.run AS r \
         WHERE i.seq = u.seq AND i.run = u.run AND r.id = u.run AND r.tenure = u.tenure \
           AND NOT EXISTS (SELECT FROM {s}.ended AS e \
               WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
@@ -25,7 +25,7 @@ pub(super) const CONSUME: &str = "\
 pub(super) const GIVE_UP: &str = "\
     WITH gone AS (\
         UPDATE {s}.run AS r SET tenure = r.tenure + 1, definition = coalesce(r.definition, u.definition) \
-        FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::smallint[], $5::bigint[], $6::text[], $7::text[], \
+        FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::smallint[], $5::bigint[], $6::text[], $7::text[], \
                     $8::bigint[]) \
             AS u (run, tenure, definition, state, until, topics, reason, blocked_by) \
         WHERE r.id = u.run AND r.tenure = u.tenure AND NOT EXISTS (SELECT FROM {s}.ended AS e \
@@ -52,7 +52,7 @@ pub(super) const GIVE_UP: &str = "\
 #[derive(Default)]
 pub(super) struct Consumed {
     run: Vec<Uuid>,
-    tenure: Vec<i32>,
+    tenure: Vec<i64>,
     seq: Vec<i64>,
 }
 
@@ -79,7 +79,7 @@ impl Consumed {
 #[derive(Default)]
 pub(super) struct Leaves<'a> {
     pub(super) run: Vec<Uuid>,
-    tenure: Vec<i32>,
+    tenure: Vec<i64>,
     definition: Vec<Option<i64>>,
     state: Vec<Option<i16>>,
     until: Vec<Option<i64>>,

@@ -6,7 +6,7 @@
 /// What is known of the holder of each run.
 pub(super) const FACTS: &str = "\
     SELECT coalesce(r.tenure = u.tenure AND e.run IS NULL, false), coalesce(e.claim = u.claim, false), e.at \
-    FROM unnest($1::uuid[], $2::bigint[], $3::int[]) WITH ORDINALITY AS u (run, claim, tenure, no) \
+    FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS u (run, claim, tenure, no) \
     LEFT JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r ON true \
     LEFT JOIN LATERAL (\
         SELECT * FROM {s}.ended WHERE workflow = r.workflow AND run = r.id AND generation = r.generation OFFSET 0) AS e ON true \
@@ -45,7 +45,7 @@ pub(super) const STEPS: &str = "\
     INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail) \
     SELECT u.run, u.generation, u.name, u.attempt, u.started_in, u.epoch, u.kind, u.started_at, u.ended_at, u.output, \
            u.detail \
-    FROM unnest($1::uuid[], $2::int[], $3::int[], $4::text[], $5::int[], $6::int[], $7::int[], $8::smallint[], \
+    FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::text[], $5::int[], $6::int[], $7::int[], $8::smallint[], \
                 $9::bigint[], $10::bigint[], $11::bytea[], $12::bytea[]) WITH ORDINALITY \
         AS u (run, tenure, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail, no) \
     CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
@@ -54,7 +54,7 @@ pub(super) const STEPS: &str = "\
     ORDER BY u.no ON CONFLICT DO NOTHING";
 pub(super) const ENDS: &str = "\
     WITH mine AS MATERIALIZED (\
-        SELECT r.id FROM unnest($1::uuid[], $3::int[]) AS u (run, tenure) \
+        SELECT r.id FROM unnest($1::uuid[], $3::bigint[]) AS u (run, tenure) \
         CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
         WHERE r.tenure = u.tenure AND NOT EXISTS (SELECT FROM {s}.ended AS e \
             WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0)), \
@@ -62,7 +62,7 @@ pub(super) const ENDS: &str = "\
     INSERT INTO {s}.ended (workflow, run, generation, state, at, claim, definition, output, failure) \
     SELECT r.workflow, r.id, r.generation, u.state, (SELECT {s}.clock()), u.claim, \
            CASE WHEN r.definition IS NULL THEN u.definition END, u.output, u.failure \
-    FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::bigint[], $5::smallint[], $6::bytea[], $7::bytea[]) \
+    FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::smallint[], $6::bytea[], $7::bytea[]) \
         AS u (run, claim, tenure, definition, state, output, failure) \
     CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
     WHERE r.tenure = u.tenure AND NOT EXISTS (SELECT FROM {s}.ended AS e \

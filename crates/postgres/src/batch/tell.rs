@@ -13,7 +13,7 @@ pub(super) const TELL: &str = "\
     WITH fresh AS MATERIALIZED (\
         SELECT p.id AS run, c.parent_topic AS topic, c.id || '/' || c.generation AS key, \
                convert_to(c.id::text, 'UTF8') AS body, u.no \
-        FROM unnest($1::uuid[], $2::int[]) WITH ORDINALITY AS u (run, tenure, no) \
+        FROM unnest($1::uuid[], $2::bigint[]) WITH ORDINALITY AS u (run, tenure, no) \
         CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS c \
         CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = c.parent OFFSET 0) AS p \
         WHERE c.tenure = u.tenure AND NOT EXISTS (SELECT FROM {s}.ended AS e \
@@ -37,7 +37,7 @@ pub(super) const TELL: &str = "\
 #[derive(Default)]
 pub(super) struct Children {
     run: Vec<Uuid>,
-    tenure: Vec<i32>,
+    tenure: Vec<i64>,
     pub(super) parent: Vec<Uuid>,
 }
 
