@@ -34,7 +34,7 @@ impl Gathering {
         };
         let gaps = u32::try_from(lately.len() - 1).unwrap_or(u32::MAX);
         let gap = last.at.since(first.at) / gaps;
-        if gap > LULL || now.since(last.at) > LULL {
+        if gap > LULL || now.since(last.at) > LULL || last.at.since(now) > LULL {
             return Attention::NextItem;
         }
         let missing = u32::try_from(missing).unwrap_or(u32::MAX);

@@ -1,5 +1,7 @@
 //! Which items are taken together.
 
+use std::time::Duration;
+
 use super::{Gathering, Item, MOST_BYTES};
 use crate::Time;
 
@@ -7,6 +9,9 @@ use crate::Time;
 const MOST_BATCHES: usize = 1_000;
 /// No more items than this are taken at a time.
 const MOST_AT_ONCE: usize = 50_000;
+
+/// Clocks of processes differ by less than this.
+const ODD: Duration = Duration::from_secs(1);
 
 /// What is taken from the front of those who wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +35,7 @@ impl Gathering {
             if fits == 0 {
                 return cut;
             }
-            let due = oldest.at + self.age;
+            let due = self.due(oldest, now);
             if !is_full && flushed == 0 && due > now {
                 cut.due = Some(due);
                 return cut;
@@ -47,6 +52,12 @@ impl Gathering {
             taken += size;
         }
         cut
+    }
+
+    /// When an item has waited long enough. One from far in the future came before the clock was put back.
+    fn due(&self, item: &Item, now: Time) -> Time {
+        let is_odd = item.at > now + self.age.max(ODD);
+        if is_odd { now } else { item.at + self.age }
     }
 
     /// How many of these items one batch takes, and whether no other would go in.
