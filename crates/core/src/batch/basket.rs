@@ -79,6 +79,8 @@ pub enum Leftover {
 pub enum Entry {
     /// An item.
     Item(Item),
+    /// An item that cannot be read now. It stays, and lets the others pass, unless it is thrown away.
+    Stuck,
     /// An order.
     Told(Tell),
 }
@@ -92,7 +94,9 @@ pub struct Decision {
     pub batches: Vec<Vec<usize>>,
     /// The items that are thrown away.
     pub discarded: Vec<usize>,
-    /// How many items are left.
+    /// The items that stay because they cannot be read.
+    pub stuck: Vec<usize>,
+    /// How many items are left that can be read.
     pub waiting: usize,
     /// When the oldest of those came.
     pub oldest: Option<Time>,
@@ -107,15 +111,18 @@ impl Gathering {
     /// single item does.
     #[must_use]
     pub fn decide(&self, mut basket: Basket, entries: &[Entry], limit: usize, now: Time) -> Decision {
-        let (mut places, mut items, mut discarded) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut places, mut items) = (Vec::new(), Vec::new());
+        let (mut discarded, mut stuck) = (Vec::new(), Vec::new());
         for (place, entry) in entries.iter().enumerate() {
             match entry {
                 Entry::Item(item) => {
                     places.push(place);
                     items.push(*item);
                 }
+                Entry::Stuck => stuck.push(place),
                 Entry::Told(Tell::Remove(Leftover::Discard)) => {
                     discarded.append(&mut places);
+                    discarded.append(&mut stuck);
                     items.clear();
                     basket.hear(&Tell::Remove(Leftover::Discard), 0);
                 }
@@ -135,7 +142,7 @@ impl Gathering {
         let mut places = places.into_iter();
         let batches = batches.into_iter().map(|size| places.by_ref().take(size).collect()).collect();
         let oldest = left.first().map(|item| item.at);
-        Decision { basket, batches, discarded, waiting: left.len(), oldest, due, attention }
+        Decision { basket, batches, discarded, stuck, waiting: left.len(), oldest, due, attention }
     }
 }
 
@@ -151,7 +158,7 @@ impl Basket {
                 Entry::Told(Tell::Flush | Tell::Remove(Leftover::Start)) => flushed = items,
                 Entry::Told(Tell::Remove(Leftover::Discard)) => (items, flushed) = (0, 0),
                 Entry::Told(Tell::Declare) if items.min(flushed) > 0 => return place,
-                Entry::Told(_) => {}
+                Entry::Told(_) | Entry::Stuck => {}
             }
         }
         entries.len()
@@ -165,6 +172,8 @@ impl Basket {
             }
             Tell::Declare => {}
             Tell::Flush => self.flushed = items,
+            // Nobody could resume it, and what comes all the same has to go.
+            Tell::Pause { .. } if self.is_removed => {}
             Tell::Pause { note } => self.paused = Some(note.clone()),
             Tell::Resume => self.paused = None,
             Tell::Remove(leftover) => {

@@ -92,6 +92,34 @@ fn what_was_flushed_before_a_declaration_goes_before_it_is_heard() {
 }
 
 #[test]
+fn an_item_that_cannot_be_read_stays_and_lets_the_others_pass_until_it_is_discarded() {
+    let entries = [item(1), Entry::Stuck, item(2)];
+    let decision = decide(by(2, 100), &entries, 3);
+    assert_eq!((decision.batches, decision.stuck), (vec![vec![0, 2]], vec![1]));
+    let entries = [Entry::Stuck, told(Tell::Remove(Leftover::Discard)), Entry::Stuck];
+    let decision = decide(by(2, 100), &entries, 3);
+    assert_eq!((decision.discarded, decision.stuck), (vec![0], vec![2]));
+}
+
+#[test]
+fn a_removed_batch_is_not_paused_because_nobody_could_resume_it() {
+    let pause = told(Tell::Pause { note: "late".to_owned() });
+    let entries = [told(Tell::Remove(Leftover::Start)), pause, item(1)];
+    let decision = decide(by(5, 100), &entries, 101);
+    assert_eq!((decision.basket.paused, decision.batches), (None, vec![vec![2]]));
+}
+
+#[test]
+fn a_clock_that_was_put_back_keeps_no_item_waiting_for_the_time_that_it_lost() {
+    let (hour, gathering) = (3_600_000, by(10, 5_000));
+    let early = decide(gathering, &[item(hour), item(hour + 5)], 0);
+    assert_eq!(early.batches, [[0, 1]]);
+    let near = decide(gathering, &[item(1_000), item(1_005)], 0);
+    assert_eq!((near.batches.len(), near.due), (0, Some(at(6_000))), "clocks differ a little");
+    assert_eq!(near.attention, Attention::NextItem);
+}
+
+#[test]
 fn a_batch_is_cut_before_it_is_too_long_to_be_an_input() {
     let long = |bytes| Entry::Item(Item { at: at(0), bytes });
     // [ + 499 + , + 498 + ] is a thousand.
@@ -191,7 +219,7 @@ proptest! {
     ) {
         let newest = entries.iter().rev().find_map(|entry| match entry {
             Entry::Item(item) => Some(item.at.0),
-            Entry::Told(_) => None,
+            Entry::Told(_) | Entry::Stuck => None,
         });
         let now = Time(newest.unwrap_or(0) + later * 1_000);
         let decision = by(size, age).decide(Basket::default(), &entries, LIMIT, now);
@@ -212,11 +240,11 @@ proptest! {
     ) {
         let bytes = |place: &usize| match &entries[*place] {
             Entry::Item(item) => item.bytes + 1,
-            Entry::Told(_) => 0,
+            Entry::Told(_) | Entry::Stuck => 0,
         };
         let newest = entries.iter().rev().find_map(|entry| match entry {
             Entry::Item(item) => Some(item.at.0),
-            Entry::Told(_) => None,
+            Entry::Told(_) | Entry::Stuck => None,
         });
         let now = Time(newest.unwrap_or(0) + later * 1_000);
         let decision = by(size, age).decide(Basket::default(), &entries, LIMIT, now);

@@ -6,6 +6,7 @@ use windlass_core::{ClaimId, NodeId};
 use windlass_store::RunImage;
 
 use super::{
+    ledger::Ledger,
     message::TOPICS,
     turn::{Taken, take},
 };
@@ -41,31 +42,43 @@ pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: R
         let guard = Guard { node: Arc::clone(&keeper), held };
         let image = Arc::new(image);
         match decide(&guard.node, held, &image).await {
-            Ok(taken) => commit(&keeper, held, taken),
+            Ok(Some(taken)) => commit(&keeper, held, image.standing.generation, taken),
+            Ok(None) => held.give_up(&keeper, &"it was read before its last turn was written"),
             Err(error) => held.postpone(&keeper, &image, &TOPICS, &error),
         }
     });
 }
 
-/// Takes the turn: here, unless there is so much to read that others would notice.
-async fn decide(node: &Arc<Node>, held: Held, image: &Arc<RunImage>) -> Result<Taken, Error> {
-    let bytes: usize = image.inbox.iter().map(|row| row.body.len()).sum();
-    if bytes < LARGE {
-        return take(&node.hub, held, image);
+/// Takes the turn: here, unless there is so much to read that others would notice. Answers nothing if the image is old.
+async fn decide(node: &Arc<Node>, held: Held, image: &Arc<RunImage>) -> Result<Option<Taken>, Error> {
+    let ledger = Ledger::read(&node.hub, image)?;
+    if node.keeper.is_old(held.run, (image.standing.generation, ledger.turn)) {
+        return Ok(None);
     }
-    let (hub, image) = (Arc::clone(&node.hub), Arc::clone(image));
-    let taken = node.user.spawn_blocking(move || take(&hub, held, &image)).await;
+    let bytes: usize = image.inbox.iter().map(|row| row.body.len()).sum();
+    let (keeper, image) = (Arc::clone(node), Arc::clone(image));
+    let take = move || take(&keeper.hub, held, &image, ledger, || keeper.keeper.failed(held.run)).map(Some);
+    if bytes < LARGE {
+        return take();
+    }
+    let taken = node.user.spawn_blocking(take).await;
     taken.unwrap_or_else(|error| Err(Error::Store(format!("the engine failed in this batch: {error}"))))
 }
 
 /// Writes all that the turn came to, or nothing.
-fn commit(node: &Arc<Node>, held: Held, taken: Taken) {
-    let Taken { units, starts, workflow, wake } = taken;
+fn commit(node: &Arc<Node>, held: Held, generation: u32, taken: Taken) {
+    let Taken { units, starts, workflow, wake, turn, stuck } = taken;
+    if let Some(error) = &stuck {
+        tracing::error!(run = %held.run, %error, "some items of a batch cannot be read, and stay where they are");
+    }
     let keeper = Arc::clone(node);
     node.hub.committer.submit_group(held.holder, units, move |mut fates| {
         match fates.pop() {
             Some(Ok(_)) => {
-                keeper.keeper.succeeded(held.run);
+                keeper.keeper.wrote(held.run, (generation, turn));
+                if stuck.is_none() {
+                    keeper.keeper.succeeded(held.run);
+                }
                 let workflow = Arc::from(workflow);
                 fates.iter().take(starts.len()).for_each(|fate| note_start(held, &workflow, fate));
             }

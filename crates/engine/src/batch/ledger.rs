@@ -1,6 +1,6 @@
 //! Where a batch stands, as the records of its run have it.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use windlass_core::{
@@ -30,9 +30,12 @@ pub(super) struct Ledger {
     /// How far the items of each process were taken.
     #[serde(default)]
     pub(super) senders: Senders,
+    /// The items that cannot be read, by their number in the inbox, in order. Later ones of the same process may have gone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) stuck: Vec<i64>,
     /// How many times it was written down.
     #[serde(default)]
-    turn: u64,
+    pub(super) turn: u64,
 }
 
 impl Ledger {
@@ -44,11 +47,21 @@ impl Ledger {
             let declaration: Declaration = read_page(what, &hub.read(what, image.run.input.clone())?)?;
             declaration.check_format()?;
             let (basket, senders) = (Basket::default(), Senders::default());
-            return Ok(Self { format: FORMAT, declaration, basket, senders, turn: 0 });
+            return Ok(Self { format: FORMAT, declaration, basket, senders, stuck: Vec::new(), turn: 0 });
         };
         let ledger: Self = read_page(what, &hub.read(what, kept)?)?;
         check_format(what, ledger.format)?;
         Ok(ledger)
+    }
+
+    /// Takes note of items that cannot be read. Those from before that were not taken in stay noted, also if they can be
+    /// read now: others have passed them.
+    pub(super) fn stay(&mut self, stuck: Vec<i64>, consumed: &[i64]) {
+        let consumed: HashSet<i64> = consumed.iter().copied().collect();
+        self.stuck.extend(stuck);
+        self.stuck.retain(|seq| !consumed.contains(seq));
+        self.stuck.sort_unstable();
+        self.stuck.dedup();
     }
 
     /// The record of a turn, which takes the place of all before it.

@@ -1,5 +1,7 @@
 //! One turn of a batch: what has come to it, and what follows.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use windlass_core::{
     RunId, RunState, Time,
@@ -12,7 +14,14 @@ use super::{
     ledger::Ledger,
     message::{ITEM, Message, TOLD, read_item, topics},
 };
-use crate::{Error, hub::Hub, schedule::Held};
+use crate::{
+    Error,
+    hub::Hub,
+    schedule::{Held, said},
+};
+
+/// So many items that cannot be read are passed by others at most.
+const MOST_STUCK: usize = 1_000;
 
 /// What lies in the inbox of a batch.
 #[derive(Default)]
@@ -27,6 +36,8 @@ pub(super) struct Mail {
     declared: Vec<(usize, Declaration)>,
     /// Whether some are left for the next turn.
     is_cut: bool,
+    /// Why the last of those items cannot be read that cannot.
+    unreadable: Option<Error>,
 }
 
 struct Row {
@@ -41,6 +52,10 @@ pub(super) struct Taken {
     pub(super) starts: Vec<RunId>,
     pub(super) workflow: String,
     pub(super) wake: Option<Time>,
+    /// How often the page was written then.
+    pub(super) turn: u64,
+    /// Why some items stay, if they cannot be read.
+    pub(super) stuck: Option<Error>,
 }
 
 impl Mail {
@@ -52,12 +67,15 @@ impl Mail {
             let (entry, origin, body) = match row.topic.as_str() {
                 ITEM => {
                     let (origin, kept) = read_item(&row.body)?;
-                    if origin.is_some_and(|origin| !senders.take(origin, row.at)) {
+                    let is_new = origin.is_none_or(|origin| senders.take(origin, row.at));
+                    // Others have passed one that was stuck.
+                    if !is_new && ledger.stuck.binary_search(&row.seq).is_err() {
                         mail.rest.push(row.seq);
                         continue;
                     }
-                    let body = if open { hub.read("an item", kept)? } else { kept };
-                    (Entry::Item(Item { at: row.at, bytes: body.len() }), origin, body)
+                    let read = if open { hub.read("an item", kept) } else { Ok(kept) };
+                    let (entry, body) = mail.weigh(row, read);
+                    (entry, origin, body)
                 }
                 TOLD => (Entry::Told(mail.hear(Message::decode(hub, row)?)), None, Bytes::new()),
                 _ => {
@@ -69,6 +87,27 @@ impl Mail {
             mail.rows.push(Row { seq: row.seq, origin, body });
         }
         Ok(mail)
+    }
+
+    /// An item that was read, or not.
+    fn weigh(&mut self, row: &InboxRow, read: Result<Bytes, Error>) -> (Entry, Bytes) {
+        match read {
+            Ok(body) => (Entry::Item(Item { at: row.at, bytes: body.len() }), body),
+            Err(error) => {
+                self.unreadable = Some(error);
+                (Entry::Stuck, Bytes::new())
+            }
+        }
+    }
+
+    /// The numbers of the items that stay because they cannot be read, and why. When they are too many to be written
+    /// down, nothing passes them.
+    fn stuck(&mut self, decision: &Decision) -> Result<(Vec<i64>, Option<Error>), Error> {
+        let stuck: Vec<i64> = decision.stuck.iter().map(|place| self.rows[*place].seq).collect();
+        match self.unreadable.take() {
+            Some(error) if stuck.len() > MOST_STUCK => Err(error),
+            error => Ok((stuck, error.filter(|_| !decision.stuck.is_empty()))),
+        }
     }
 
     /// Remembers the items that go, so that a repeat of one is known.
@@ -126,20 +165,32 @@ impl Mail {
     }
 }
 
-/// Takes a turn of a claimed batch.
-pub(super) fn take(hub: &Hub, held: Held, image: &RunImage) -> Result<Taken, Error> {
-    let (mut ledger, now) = (Ledger::read(hub, image)?, hub.clock.now());
+/// Takes a turn of a claimed batch. What cannot be read is looked at again after `pause`, whatever else happens.
+pub(super) fn take(
+    hub: &Hub,
+    held: Held,
+    image: &RunImage,
+    mut ledger: Ledger,
+    pause: impl FnOnce() -> Duration,
+) -> Result<Taken, Error> {
+    let now = hub.clock.now();
     let mut mail = Mail::read(hub, &image.inbox, &ledger, true)?;
     mail.cut(&ledger);
     mail.declare(&mut ledger);
     let decision = mail.decide(hub, &ledger, now);
     let mut consumed = mail.consumed(&decision);
+    let (stuck, why) = mail.stuck(&decision)?;
     let mut wait = wait(&decision);
+    if let Some(error) = &why {
+        wait.until = Some(wait.until.unwrap_or(Time::MAX).min(now + pause()));
+        wait.reason = Some(said(error));
+    }
     if mail.is_cut {
         wait.until = Some(now);
     }
     mail.remember(&decision, &mut ledger.senders, now);
     ledger.basket = decision.basket;
+    ledger.stay(stuck, &consumed);
     let (mut units, mut starts) = (Vec::new(), Vec::new());
     for (place, batch) in (0_u16..).zip(&decision.batches) {
         let items: Vec<&Bytes> = batch.iter().map(|place| &mail.rows[*place].body).collect();
@@ -156,7 +207,8 @@ pub(super) fn take(hub: &Hub, held: Held, image: &RunImage) -> Result<Taken, Err
     }
     let wake = wait.until;
     units.push(Unit { run, act: Act::Park { claim, steps: Vec::new(), consumed, wait } });
-    Ok(Taken { units, starts, workflow: ledger.declaration.workflow, wake })
+    let (turn, workflow) = (ledger.turn, ledger.declaration.workflow);
+    Ok(Taken { units, starts, workflow, wake, turn, stuck: why })
 }
 
 /// What the run waits for until there is something to decide again.

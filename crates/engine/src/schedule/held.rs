@@ -61,7 +61,7 @@ impl Held {
             state: RunState::Suspended,
             until: Some(until),
             topics: topics.iter().filter(is_new).map(|topic| (*topic).to_owned()).collect(),
-            reason: Some(cut(format!("{TROUBLE}{error}"))),
+            reason: Some(said(error)),
             blocked_by: None,
         };
         let park = Act::Park { claim: self.claim, steps: Vec::new(), consumed: Vec::new(), wait };
@@ -133,6 +133,11 @@ impl Drop for Guard {
 /// How long after so many failures in a row a turn is taken again.
 pub(super) fn pause_after(failures: u32) -> Duration {
     Backoff::default().jitter(0.0).delay(failures, 0.0)
+}
+
+/// What the wait of a run says whose turn failed, so that [`trouble`] finds it.
+pub(crate) fn said(error: &Error) -> String {
+    cut(format!("{TROUBLE}{error}"))
 }
 
 /// Why the last turn of a schedule or a trigger failed, if it did and was not taken again yet.

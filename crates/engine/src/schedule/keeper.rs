@@ -57,6 +57,8 @@ pub(crate) struct Keeper {
     sure: Mutex<HashMap<RunId, u64>>,
     /// The triggers of this process.
     triggers: OnceLock<trigger::Set>,
+    /// The last page of each batch that this process has written: its generation, and its number.
+    written: Mutex<HashMap<RunId, (u32, u64)>>,
     /// How many turns have failed in a row.
     failures: Mutex<HashMap<RunId, u32>>,
 }
@@ -106,6 +108,19 @@ impl Keeper {
     /// Whether all runs of a turn, the last one, are known to be started.
     pub(crate) fn is_sure(&self, run: RunId, turn: u64) -> bool {
         self.sure.lock().get(&run) == Some(&turn)
+    }
+
+    /// Takes note of a page that was written.
+    pub(crate) fn wrote(&self, run: RunId, page: (u32, u64)) {
+        let mut written = self.written.lock();
+        let last = written.entry(run).or_insert(page);
+        *last = page.max(*last);
+    }
+
+    /// Whether an image with this page is from before one that was written here. The claims that are remembered do not
+    /// always tell: a batch takes many turns within a second.
+    pub(crate) fn is_old(&self, run: RunId, page: (u32, u64)) -> bool {
+        self.written.lock().get(&run).is_some_and(|last| page < *last)
     }
 
     /// Takes note of a turn that failed. Answers how long it is put off.
@@ -378,6 +393,17 @@ async fn tell(node: &Node, schedule: RunId, message: &Message) -> Result<(), Err
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_image_from_before_a_page_that_was_written_is_old() {
+        let (keeper, run) = (Keeper::default(), RunId::new());
+        assert!(!keeper.is_old(run, (1, 0)));
+        keeper.wrote(run, (1, 7));
+        keeper.wrote(run, (1, 6));
+        let old = [(1, 6), (1, 7), (2, 0)].map(|page| keeper.is_old(run, page));
+        assert_eq!(old, [true, false, false]);
+        assert!(!keeper.is_old(RunId::new(), (1, 0)));
+    }
 
     #[test]
     fn one_turn_is_taken_under_one_claim_however_often_that_is_heard_of() {

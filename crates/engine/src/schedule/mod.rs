@@ -30,7 +30,7 @@ pub(crate) use fired::{CONTEXT, fired};
 pub use handle::ScheduleHandle;
 pub(crate) use happening::checked_note;
 pub use happening::{Happening, What};
-pub(crate) use held::{Guard, Held, trouble};
+pub(crate) use held::{Guard, Held, said, trouble};
 pub(crate) use keeper::{AGAIN, Keeper, QUEUE, keeps, own_run, own_workflows, take_up, tell_all};
 pub(crate) use message::{ENDED, Heard, Message, TOLD};
 pub use schedules::Schedules;

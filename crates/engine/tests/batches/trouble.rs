@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use bytes::Bytes;
-use windlass::{Codec, CodecError, prelude::*, testing::Lab};
+use windlass::{Codec, CodecError, batch::Leftover, prelude::*, testing::Lab};
 
 use crate::world::*;
 
@@ -41,6 +41,66 @@ async fn items_that_cannot_be_read_for_a_while_go_when_they_can(lab: Lab) -> Res
     lab.advance(secs(20)).await;
     assert_eq!(diary.batches(), [vec![1, 2], vec![3]]);
     assert_eq!(index.status().await?.trouble, None);
+    Ok(())
+}
+
+/// Does not read twos while it has no key for them.
+#[derive(Clone, Default)]
+struct Blind(Arc<AtomicBool>);
+
+impl Codec for Blind {
+    fn encode(&self, json: Bytes) -> Result<Bytes, CodecError> {
+        Ok(json)
+    }
+
+    fn decode(&self, kept: Bytes) -> Result<Bytes, CodecError> {
+        if kept == "2" && self.0.load(Ordering::Relaxed) { Err(CodecError::new("no key")) } else { Ok(kept) }
+    }
+}
+
+#[windlass::test]
+async fn an_item_that_cannot_be_read_stays_behind_and_goes_once_when_it_can(lab: Lab) -> Result<()> {
+    let (diary, codec) = (Diary::default(), Blind::default());
+    let engine = with_index(lab.engine(), &diary).codec(codec.clone()).launch().await?;
+    engine.batch("index", index::workflow()).size(100).age(secs(5)).await?;
+    let index = engine.batches().get("index").await?;
+    codec.0.store(true, Ordering::Relaxed);
+    index.add_many([1, 2, 3]).await?;
+    lab.advance(secs(6)).await;
+    assert_eq!(diary.batches(), [[1, 3]], "the others go");
+    let status = index.status().await?;
+    assert_eq!(status.waiting, 1);
+    assert!(status.trouble.is_some_and(|trouble| trouble.contains("no key")));
+    index.add(4).await?;
+    lab.advance(secs(6)).await;
+    assert_eq!(diary.batches()[1..], [[4]]);
+    index.pause("to see whether it is still known").await?;
+    codec.0.store(false, Ordering::Relaxed);
+    lab.advance(secs(600)).await;
+    index.pause("still").await?;
+    lab.advance(secs(1)).await;
+    assert_eq!(index.status().await?.waiting, 1);
+    index.resume().await?;
+    lab.advance(secs(1)).await;
+    assert_eq!(diary.batches()[2..], [[2]]);
+    assert_eq!(index.status().await?.trouble, None);
+    Ok(())
+}
+
+#[windlass::test]
+async fn an_item_that_nobody_will_ever_read_is_discarded_as_others_are(lab: Lab) -> Result<()> {
+    let (diary, codec) = (Diary::default(), Blind::default());
+    let engine = with_index(lab.engine(), &diary).codec(codec.clone()).launch().await?;
+    engine.batch("index", index::workflow()).size(100).age(secs(5)).await?;
+    let index = engine.batches().get("index").await?;
+    codec.0.store(true, Ordering::Relaxed);
+    index.add(2).await?;
+    lab.advance(secs(6)).await;
+    index.remove(Leftover::Discard).await?;
+    lab.advance(secs(600)).await;
+    engine.batch("index", index::workflow()).size(100).age(secs(5)).await?;
+    let status = index.status().await?;
+    assert_eq!((status.waiting, status.trouble), (0, None));
     Ok(())
 }
 
