@@ -164,9 +164,10 @@ where
     T: Serialize + Send + Sync + 'static,
 {
     let what = "an item";
-    if let Some(key) = key.filter(|key| key.len() > LONGEST_KEY || key.contains('\0')) {
+    let is_odd = |key: &&str| key.is_empty() || key.len() > LONGEST_KEY || key.contains('\0');
+    if let Some(key) = key.filter(is_odd) {
         return Err(Error::Invalid(format!(
-            "an item cannot have a key of {} bytes: it has at most {LONGEST_KEY}, and no NUL",
+            "an item cannot have a key of {} bytes: it has 1 to {LONGEST_KEY}, and no NUL",
             key.len()
         )));
     }

@@ -23,7 +23,7 @@ use crate::{
     committer::Lost,
     keeping::FORMAT,
     reserved::own_id,
-    schedule::{StartSettings, own_run},
+    schedule::{QUEUE, StartSettings, own_run},
     start::registered,
 };
 
@@ -96,6 +96,7 @@ impl BatchBuilder {
         problems.extend(unknown(&client, &declaration.workflow));
         problems.extend(declaration.start.problems(&name));
         problems.extend(odd_words(&declaration.start));
+        problems.extend(own_queue(&declaration.start));
         if problems.is_empty() { Ok((client, declaration)) } else { Err(Error::Batch { name, problems }) }
     }
 }
@@ -124,6 +125,12 @@ fn unknown(client: &Client, workflow: &str) -> Option<String> {
         return Some(format!("`{workflow}` is the engine's own: batches start workflows of yours"));
     }
     registered(client.node()?, &Arc::from(workflow)).err().map(|error| error.to_string())
+}
+
+/// Why its runs cannot wait in the queue, if that is the engine's own.
+fn own_queue(start: &StartSettings) -> Option<String> {
+    let own = start.queue.as_ref().filter(|queue| *queue == QUEUE)?;
+    Some(format!("queue `{own}` is the engine's own: runs of yours wait in another"))
 }
 
 /// Words that some store does not keep. The runs of a batch must be refused by none: their items would be gone.

@@ -53,6 +53,8 @@ async fn everything_that_is_wrong_is_said_at_once_and_nothing_is_stored(lab: Lab
     let Error::Batch { problems, .. } = &refused else { panic!("{refused}") };
     assert_eq!(problems.len(), 6, "{refused}");
     assert!(refused.to_string().contains("did you mean `index`?"), "{refused}");
+    let own = engine.batch("index", index::workflow()).queue("windlass").await;
+    assert!(own.is_err_and(|refused| refused.to_string().contains("the engine's own")));
     assert!(engine.batch("index", index::workflow()).size(10_001).await.is_err());
     assert!(engine.batch("index", index::workflow()).size(10_000).await.is_ok());
     let unknown = engine.batches().get::<u32>("idnex").await.expect_err("there is none");

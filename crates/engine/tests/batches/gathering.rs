@@ -89,6 +89,7 @@ async fn an_item_that_no_run_could_get_is_refused_before_anything_is_stored(lab:
     let refused = index.add_many(["short".to_owned(), "x".repeat(997)]).await;
     assert!(matches!(refused, Err(Error::PayloadTooLarge { size: 1_001, .. })), "{refused:?}");
     assert!(matches!(index.add("k".into()).key("k".repeat(501)).await, Err(Error::Invalid(_))));
+    assert!(matches!(index.add("k".into()).key("").await, Err(Error::Invalid(_))));
     assert_eq!(index.status().await?.waiting, 0);
     index.add("x".repeat(996)).await?;
     assert_eq!(index.status().await?.waiting, 1);
