@@ -26,7 +26,8 @@ impl Gathering {
     /// How to wait for the items that are missing.
     ///
     /// Whoever looks at each item as it comes does so as often as there are items. In a stream it is enough to look when
-    /// half of those may have come that are missing: that is a few times for each batch, however large it is.
+    /// half of those may have come that are missing: that is a few times for a batch that fills
+    /// within some of the longest pauses, and once in each of them for one that takes longer.
     pub(super) fn attention(&self, items: &[Item], now: Time) -> Attention {
         let lately = &items[items.len().saturating_sub(LATELY)..];
         let ([first, .., last], missing) = (lately, self.size.saturating_sub(items.len())) else {
