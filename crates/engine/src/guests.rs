@@ -93,13 +93,21 @@ impl Node {
         self.guests.here.lock().insert(id_of(&guest.row, guest.subject.claim), Arc::clone(guest));
     }
 
+    /// Has others look who wait for a slot of a queue: runs and attempts share them.
+    pub(crate) fn slot_is_free(&self) {
+        if self.limited.load(Ordering::Acquire) {
+            self.look.notify_one();
+        }
+        if self.guests.crowded.load(Ordering::Acquire) {
+            self.guests.changed.notify_one();
+        }
+    }
+
     /// Notes that it is not any more.
     pub(crate) fn part_with(&self, guest: &Guest) {
         if self.guests.here.lock().remove(&id_of(&guest.row, guest.subject.claim)).is_some() {
             self.released.notify_waiters();
-            if self.guests.crowded.load(Ordering::Acquire) {
-                self.guests.changed.notify_one();
-            }
+            self.slot_is_free();
         }
     }
 }

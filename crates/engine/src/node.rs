@@ -324,9 +324,7 @@ impl Node {
         drop(runs);
         drop(cell);
         self.unreserve(1);
-        if self.limited.load(Ordering::Acquire) {
-            self.look.notify_one();
-        }
+        self.slot_is_free();
         self.released.notify_waiters();
     }
 

@@ -25,8 +25,8 @@ const AGAIN: Duration = Duration::from_millis(200);
 
 /// Takes published attempts for this node, never more than it has slots for, and stops those that were withdrawn.
 ///
-/// Woken by a local publication, by a notification, by a heartbeat, by a guest that leaves while others wait, and by
-/// the safety-net poll. Losing every notification costs latency, never an attempt.
+/// Woken by a local publication, by a notification, by a heartbeat, by a guest that leaves while others wait, when the rate
+/// of a queue lets the next one begin, and by the safety-net poll. Losing every notification costs latency, never an attempt.
 pub(crate) struct Outpost {
     node: Arc<Node>,
     /// A claim whose answer was lost: it is asked again under the same id.
@@ -104,8 +104,11 @@ impl Outpost {
             self.unanswered = None;
             node.hub.clock.follow(claimed.now);
             if claimed.tasks.is_empty() {
-                node.guests.set_crowded(claimed.more);
-                return Ok(if claimed.more { AGAIN } else { node.options.poll });
+                // Limits keep back what waits: whoever leaves may let it begin.
+                node.guests.set_crowded(claimed.more || claimed.limited);
+                let next = claimed.next.map(|next| node.hub.clock.instant(next));
+                let next = next.map_or(node.options.poll, |next| next - Instant::now());
+                return Ok(if claimed.more { AGAIN } else { next.min(node.options.poll) });
             }
             self.take_in(id, claim, claimed.tasks).await;
         }

@@ -176,6 +176,7 @@ async fn change(client: &Client, name: Arc<str>, change: QueueChange) -> Result<
     let changed = client.hub().store.change_queue(name, change).await?;
     if let Some(node) = client.node() {
         node.claim.notify_one();
+        node.guests.changed.notify_one();
     }
     Ok(changed)
 }

@@ -5,6 +5,7 @@ mod statements;
 
 use std::sync::Arc;
 
+pub(crate) use limited::in_turn;
 use parking_lot::Mutex;
 use statements::{ALONE, DUE, FREE_OWN, LOOK, MINE, MORE, NEXT_DUE, TAKE, UNBLOCK};
 use tokio_postgres::{Row, types::ToSql};

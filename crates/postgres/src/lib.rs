@@ -48,6 +48,7 @@ mod settle;
 mod single;
 mod spread;
 mod statement;
+mod task_turn;
 mod tenant;
 mod tenants;
 mod tenure;

@@ -7,7 +7,8 @@ use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 use windlass_core::{NodeId, Time};
 use windlass_store::{
-    Act, Claim, Load, QueueChange, QueueChanged, QueueLimits, QueueRow, QueueState, Rate, TakenSlot, Unit,
+    Act, Claim, Load, QueueChange, QueueChanged, QueueLimits, QueueRow, QueueState, Rate, TakenSlot,
+    TakenTask, Unit,
 };
 
 use crate::{column, error::Fault, session::Session};
@@ -19,9 +20,10 @@ const LOCK: &str = "\
 const CHANGE: &str = "\
     UPDATE {s}.queue SET concurrency = $2, per_node = $3, per_key = $4, rate_count = $5, rate_per = $6, hold = $7, \
         paused = $8 WHERE name = $1";
-/// Whoever gets a run writes to `holding`, and locks that table before it looks whether a queue was declared. So, with this
-/// lock, whoever did not see the declaration has committed, and the next one sees it.
-const EXCLUDE: &str = "LOCK TABLE {s}.holding IN SHARE MODE";
+/// Whoever gets a run writes to `holding`, and whoever gets an attempt to `spread`, and locks that table before it looks
+/// whether a queue was declared. So, with this lock, whoever did not see the declaration has committed, and the next one
+/// sees it.
+const EXCLUDE: &str = "LOCK TABLE {s}.holding, {s}.spread IN SHARE MODE";
 const FREE_IDLE: &str = "DELETE FROM {s}.slot WHERE queue = $1 AND node IS NULL";
 /// Runs of a queue that are held and have no slot.
 const COUNT_HELD: &str = "\
@@ -31,9 +33,14 @@ const COUNT_HELD: &str = "\
 const ALL: &str = "\
     SELECT q.name, q.concurrency, q.per_node, q.per_key, q.rate_count, q.rate_per, q.hold, q.paused, q.cursor, \
            a.depth, (SELECT r.created_at FROM {s}.run AS r WHERE r.id = a.oldest), \
-           (SELECT count(*) FROM {s}.slot AS s WHERE s.queue = q.name) \
+           (SELECT count(*) FROM {s}.slot AS s WHERE s.queue = q.name) + t.others \
     FROM {s}.queue AS q CROSS JOIN LATERAL (\
         SELECT count(*) AS depth, (array_agg(run ORDER BY run))[1] AS oldest FROM {s}.ready WHERE queue = q.name) AS a \
+    CROSS JOIN LATERAL (\
+        SELECT count(*) - count(DISTINCT t.run) FILTER (WHERE EXISTS (\
+            SELECT FROM {s}.slot AS s WHERE s.run = t.run AND s.queue = q.name)) AS others \
+        FROM {s}.node AS n CROSS JOIN LATERAL (\
+            SELECT run FROM {s}.spread WHERE node = n.id AND queue = q.name OFFSET 0) AS t) AS t \
     WHERE $1::text IS NULL OR q.name = $1 ORDER BY q.name";
 /// The declared ones among some queues.
 const DECLARED: &str = "\
@@ -45,6 +52,10 @@ const TURN: &str = "\
     FROM {s}.queue WHERE name = ANY ($1) ORDER BY name FOR UPDATE SKIP LOCKED";
 const SLOTS: &str =
     "SELECT no, lane, node IS NOT DISTINCT FROM $2, run, node IS NULL FROM {s}.slot WHERE queue = $1";
+/// Attempts that nodes execute.
+const TASKS: &str = "\
+    SELECT t.run, t.lane, n.id IS NOT DISTINCT FROM $2 FROM {s}.node AS n CROSS JOIN LATERAL (\
+        SELECT run, lane FROM {s}.spread WHERE node = n.id AND queue = $1 OFFSET 0) AS t";
 const BEGUN: &str = "SELECT at, count FROM {s}.begun WHERE queue = $1 ORDER BY at";
 const TAKE: &str = "\
     INSERT INTO {s}.slot (queue, no, lane, run, node) \
@@ -175,7 +186,7 @@ pub(crate) async fn all(session: &Session, only: Option<&str>) -> Result<Vec<Que
 
 /// Prepares what travels together.
 pub(crate) async fn prepare(session: &Session) -> Result<(), Fault> {
-    for sql in [DECLARED, TURN, SLOTS, BEGUN, TAKE, CURSOR, FORGET, BEGIN] {
+    for sql in [DECLARED, TURN, SLOTS, TASKS, BEGUN, TAKE, CURSOR, FORGET, BEGIN] {
         session.statement(sql).await?;
     }
     Ok(())
@@ -227,25 +238,32 @@ pub(crate) async fn seats(
     let node = node.map(column::node);
     let (mut slots, mut idle) = (Vec::new(), Vec::new());
     let (asked, of_queue): ([&(dyn ToSql + Sync); 2], [&(dyn ToSql + Sync); 1]) = ([&name, &node], [&name]);
-    let (taken, late) = tokio::join!(session.query(SLOTS, &asked), async {
-        match state.limits.rate {
-            Some(_) => session.query(BEGUN, &of_queue).await,
-            None => Ok(Vec::new()),
-        }
-    });
+    let (taken, busy, late) =
+        tokio::join!(session.query(SLOTS, &asked), session.query(TASKS, &asked), async {
+            match state.limits.rate {
+                Some(_) => session.query(BEGUN, &of_queue).await,
+                None => Ok(Vec::new()),
+            }
+        });
     for row in taken? {
         let is_mine = node.is_some() && row.try_get(2)?;
-        slots.push(TakenSlot { no: column::number(&row, 0)?, lane: row.try_get(1)?, is_mine });
+        let (no, run, lane) = (column::number(&row, 0)?, column::run_id(&row, 3)?, row.try_get(1)?);
+        slots.push(TakenSlot { no, run, lane, is_mine });
         if row.try_get(4)? {
             idle.push(row.try_get(3)?);
         }
+    }
+    let mut tasks = Vec::new();
+    for row in busy? {
+        let is_mine = node.is_some() && row.try_get(2)?;
+        tasks.push(TakenTask { run: column::run_id(&row, 0)?, lane: row.try_get(1)?, is_mine });
     }
     let mut begun = Vec::new();
     for row in late? {
         let count = u32::try_from(row.try_get::<_, i64>(1)?).unwrap_or(u32::MAX);
         begun.push((column::time(&row, 0)?, count));
     }
-    Ok(Seats { load: Load::new(&state.limits, now, slots, &begun), idle })
+    Ok(Seats { load: Load::new(&state.limits, now, slots, tasks, &begun), idle })
 }
 
 /// Gives slots to runs, with the lowest numbers that are free.

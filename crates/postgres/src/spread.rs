@@ -3,7 +3,7 @@
 //! Whoever waits for others locks runs first, then rows of this table in the order of their keys, so that nobody
 //! waits in a circle. A claim waits for nobody.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -13,13 +13,17 @@ use windlass_store::{
     Written,
 };
 
-use crate::{column, error::Fault, session::Session, single::Single};
+use crate::{column, error::Fault, session::Session, single::Single, task_turn::TaskOffer};
 
-/// One that is there already only takes the version; one that has an outcome is left alone.
+/// One that is there already only takes the version; one that has an outcome is left alone. A key declares the queue.
 const PUBLISH: &str = "\
-    INSERT INTO {s}.spread (run, step, attempt, generation, workflow, definition, queue, priority, at) \
+    WITH declared AS (\
+        INSERT INTO {s}.queue (name) \
+        SELECT DISTINCT u.queue FROM {s}.run AS r CROSS JOIN unnest($5::text[]) AS u (queue) \
+        WHERE r.id = $1 AND r.queue_key IS NOT NULL ORDER BY u.queue ON CONFLICT DO NOTHING) \
+    INSERT INTO {s}.spread (run, step, attempt, generation, workflow, definition, queue, lane, priority, at) \
     SELECT DISTINCT ON (u.step, u.attempt) \
-           r.id, u.step, u.attempt, r.generation, r.workflow, $2, u.queue, r.priority, {s}.clock() \
+           r.id, u.step, u.attempt, r.generation, r.workflow, $2, u.queue, {s}.lane(r.queue_key), r.priority, {s}.clock() \
     FROM unnest($3::text[], $4::int[], $5::text[]) WITH ORDINALITY AS u (step, attempt, queue, no) \
     JOIN {s}.run AS r ON r.id = $1 \
     WHERE NOT EXISTS (SELECT FROM {s}.inbox AS i \
@@ -56,10 +60,10 @@ const CLEAR: &str = "\
     DELETE FROM {s}.spread AS s USING published AS p WHERE s.run = $1 AND s.step = p.step AND s.attempt = p.attempt";
 /// What runs have published, by run, step and attempt.
 pub(crate) const OF_RUNS: &str = "\
-    SELECT run, step, attempt, generation, workflow, definition, queue, priority, at, deaths, node, claim \
+    SELECT run, step, attempt, generation, workflow, definition, queue, lane, priority, at, deaths, node, claim \
     FROM {s}.spread WHERE run = ANY($1) ORDER BY run, step, attempt";
 const OF_NODE: &str = "\
-    SELECT run, step, attempt, generation, workflow, definition, queue, priority, at, deaths, node, claim \
+    SELECT run, step, attempt, generation, workflow, definition, queue, lane, priority, at, deaths, node, claim \
     FROM {s}.spread WHERE node = $1 ORDER BY priority, run, step, attempt";
 const FREE: &str = "\
     WITH mine AS MATERIALIZED (\
@@ -77,17 +81,24 @@ const CANDIDATES: &str = "\
     CROSS JOIN unnest($3::text[], $4::bigint[]) AS v (workflow, version) \
     CROSS JOIN (VALUES (false, $5::bigint), (true, $6::bigint)) AS k (suspect, most) \
     CROSS JOIN LATERAL (\
-        SELECT s.run, s.step, s.attempt, s.generation, s.workflow, s.definition, s.queue, s.priority, s.at, s.deaths, \
-               s.node, s.claim \
+        SELECT s.run, s.step, s.attempt, s.generation, s.workflow, s.definition, s.queue, s.lane, s.priority, s.at, \
+               s.deaths, s.node, s.claim \
         FROM {s}.spread AS s \
-        WHERE s.node IS NULL AND s.queue = q.queue AND s.workflow = v.workflow AND s.definition = v.version \
-          AND (s.deaths >= $7) = k.suspect \
+        WHERE s.node IS NULL AND s.queue = q.queue AND s.lane = '' AND s.workflow = v.workflow \
+          AND s.definition = v.version AND (s.deaths >= $7) = k.suspect \
         ORDER BY s.priority, s.run, s.step, s.attempt LIMIT least(q.room, k.most) FOR UPDATE SKIP LOCKED) AS head";
+/// Takes these, but for what somebody else is moving, and for those of queues that were declared just now: whoever declares
+/// one has every writer out of this table, and a statement locks its tables before it sees what is in them.
 const TAKE: &str = "\
-    UPDATE {s}.spread AS s SET node = $1, claim = $2 \
-    FROM unnest($3::uuid[], $4::text[], $5::int[]) AS u (run, step, attempt) \
-    WHERE s.run = u.run AND s.step = u.step AND s.attempt = u.attempt";
-/// Whether a claim could find anything, or has found it before. A node that was declared dead is refused.
+    WITH free AS MATERIALIZED (\
+        SELECT s.run, s.step, s.attempt FROM unnest($3::uuid[], $4::text[], $5::int[]) AS u (run, step, attempt) \
+        CROSS JOIN LATERAL (\
+            SELECT * FROM {s}.spread AS s WHERE s.run = u.run AND s.step = u.step AND s.attempt = u.attempt \
+              AND s.node IS NULL FOR UPDATE SKIP LOCKED) AS s \
+        WHERE s.queue = ANY ($6) OR NOT EXISTS (SELECT FROM {s}.queue AS d WHERE d.name = s.queue)) \
+    UPDATE {s}.spread AS s SET node = $1, claim = $2 FROM free \
+    WHERE s.run = free.run AND s.step = free.step AND s.attempt = free.attempt RETURNING s.run, s.step, s.attempt";
+/// Whether a claim could find anything, or has found it before, and whether a queue of it was declared. A node that was declared dead is refused.
 const LOOK: &str = "\
     SELECT CASE WHEN EXISTS (SELECT FROM {s}.node WHERE id = $1 AND NOT dead) THEN {s}.clock() ELSE {s}.fence($1) END, \
         EXISTS (SELECT FROM {s}.spread WHERE node = $1 AND claim = $2) \
@@ -96,16 +107,21 @@ const LOOK: &str = "\
             CROSS JOIN unnest($4::text[], $5::bigint[]) AS v (workflow, version) \
             CROSS JOIN LATERAL (\
                 SELECT FROM {s}.spread AS s \
-                WHERE s.node IS NULL AND s.queue = q.queue AND s.workflow = v.workflow AND s.definition = v.version \
-                LIMIT 1) AS head)";
+                WHERE s.node IS NULL AND s.queue = q.queue AND s.lane = '' AND s.workflow = v.workflow \
+                  AND s.definition = v.version LIMIT 1) AS head) \
+        OR EXISTS (\
+            SELECT FROM {s}.queue AS d CROSS JOIN LATERAL (\
+                SELECT FROM {s}.spread AS s WHERE s.node IS NULL AND s.queue = d.name LIMIT 1) AS head \
+            WHERE d.name = ANY ($3)), \
+        EXISTS (SELECT FROM {s}.queue AS d WHERE d.name = ANY ($3))";
 const MORE: &str = "\
     SELECT EXISTS (\
         SELECT FROM unnest($1::text[], $2::bigint[]) AS q (queue, room) \
         CROSS JOIN unnest($3::text[], $4::bigint[]) AS v (workflow, version) \
         CROSS JOIN LATERAL (\
             SELECT FROM {s}.spread AS s \
-            WHERE s.node IS NULL AND s.queue = q.queue AND s.workflow = v.workflow AND s.definition = v.version \
-              AND ($5 OR s.deaths < $6) LIMIT 1) AS head \
+            WHERE s.node IS NULL AND s.queue = q.queue AND s.lane = '' AND s.workflow = v.workflow \
+              AND s.definition = v.version AND ($5 OR s.deaths < $6) LIMIT 1) AS head \
         WHERE q.room > 0)";
 
 /// What a node holds, by urgency.
@@ -160,28 +176,63 @@ pub(crate) async fn claim(session: &Session, request: &SpreadClaim) -> Result<Sp
     let (queues, _, workflows, versions) = lines(request);
     let looked = session.one(LOOK, &[&node, &claim, &queues, &workflows, &versions]).await?;
     if !looked.try_get::<_, bool>(1)? {
-        return Ok(SpreadClaimed { now: column::time(&looked, 0)?, tasks: Vec::new(), more: false });
+        return Ok(SpreadClaimed::nothing(column::time(&looked, 0)?));
     }
+    let limited: bool = looked.try_get(2)?;
     let take = async |now| {
         session.execute(ALONE, &[&session.lock_of(&request.claim.0.to_be_bytes())]).await?;
         let holder = Some((request.node, request.claim));
         let mut tasks = of_node(session, request.node).await?;
         tasks.retain(|row| row.holder == holder);
-        if tasks.is_empty() && request.room > 0 {
-            tasks = request.choose(candidates(session, request).await?);
-            let (runs, steps, attempts) = columns(tasks.iter().map(|row| (row.run, &row.key)));
-            if !tasks.is_empty() {
-                session.execute(TAKE, &[&node, &claim, &runs, &steps, &attempts]).await?;
+        let (mut more, mut next, is_repeat) = (false, None, !tasks.is_empty());
+        if limited {
+            let mut offer = TaskOffer::new(session, request, now, request.room).await?;
+            if !is_repeat {
+                let chosen = request.choose(std::mem::take(&mut offer.streams));
+                tasks = seize(session, request, &chosen, &offer.in_turn()).await?;
+                offer.note(session, now, &tasks).await?;
+                more = tasks.len() < chosen.len();
             }
-            tasks.iter_mut().for_each(|row| row.holder = holder);
+            let left = TaskOffer::new(session, request, now, 1).await?;
+            more = request.room > 0 && (more || left.passed || left.any());
+            next = left.next;
+        } else {
+            if !is_repeat && request.room > 0 {
+                let chosen = request.choose(vec![candidates(session, request).await?.into()]);
+                tasks = seize(session, request, &chosen, &[]).await?;
+            }
+            more = request.room > 0 && self::more(session, request).await?;
         }
-        let more = request.room > 0 && more(session, request).await?;
-        Ok(SpreadClaimed { now, tasks, more })
+        tasks.iter_mut().for_each(|row| row.holder = holder);
+        tasks.sort_by(SpreadRow::by_urgency);
+        Ok(SpreadClaimed { now, tasks, more, next, limited })
     };
     session.transact(Some(request.node), take).await
 }
 
-async fn candidates(session: &Session, request: &SpreadClaim) -> Result<Vec<SpreadRow>, Fault> {
+/// Takes what was chosen. Answers what was had, in the same order: somebody else may be moving one.
+async fn seize(
+    session: &Session,
+    request: &SpreadClaim,
+    chosen: &[SpreadRow],
+    in_turn: &[&str],
+) -> Result<Vec<SpreadRow>, Fault> {
+    if chosen.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (node, claim) = (column::node(request.node), column::claim(request.claim));
+    let (runs, steps, attempts) = columns(chosen.iter().map(|row| (row.run, &row.key)));
+    let taken = session.query(TAKE, &[&node, &claim, &runs, &steps, &attempts, &in_turn]).await?;
+    let mut had = HashSet::new();
+    for row in &taken {
+        let key = SpreadKey { step: Arc::from(row.try_get::<_, &str>(1)?), attempt: column::number(row, 2)? };
+        had.insert((column::run_id(row, 0)?, key));
+    }
+    Ok(chosen.iter().filter(|row| had.contains(&(row.run, row.key.clone()))).cloned().collect())
+}
+
+/// The most urgent attempts of queues that were not declared.
+pub(crate) async fn candidates(session: &Session, request: &SpreadClaim) -> Result<Vec<SpreadRow>, Fault> {
     let (queues, rooms, workflows, versions) = lines(request);
     let (most, suspects) = (large(request.room), large(request.suspects.min(request.room)));
     let from = column::count(request.suspect_after);
@@ -198,7 +249,7 @@ async fn more(session: &Session, request: &SpreadClaim) -> Result<bool, Fault> {
     Ok(session.one(MORE, &[&queues, &rooms, &workflows, &versions, &too, &from]).await?.try_get(0)?)
 }
 
-fn lines(request: &SpreadClaim) -> (Vec<&str>, Vec<i64>, Vec<&str>, Vec<i64>) {
+pub(crate) fn lines(request: &SpreadClaim) -> (Vec<&str>, Vec<i64>, Vec<&str>, Vec<i64>) {
     let (queues, rooms) = request.queues.iter().map(|(queue, room)| (&**queue, large(*room))).unzip();
     let (workflows, versions) = request.workflows.iter().map(|(name, id)| (&**name, id.0)).unzip();
     (queues, rooms, workflows, versions)
@@ -214,13 +265,13 @@ fn columns<'a>(keys: impl Iterator<Item = (RunId, &'a SpreadKey)>) -> (Vec<Uuid>
     (runs, steps, attempts)
 }
 
-fn large(number: usize) -> i64 {
+pub(crate) fn large(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 pub(crate) fn spread_row(row: &Row) -> Result<SpreadRow, Fault> {
-    let holder = match row.try_get::<_, Option<Uuid>>(10)? {
-        Some(_) => Some((column::node_id(row, 10)?, column::claim_id(row, 11)?)),
+    let holder = match row.try_get::<_, Option<Uuid>>(11)? {
+        Some(_) => Some((column::node_id(row, 11)?, column::claim_id(row, 12)?)),
         None => None,
     };
     Ok(SpreadRow {
@@ -230,9 +281,10 @@ pub(crate) fn spread_row(row: &Row) -> Result<SpreadRow, Fault> {
         workflow: Arc::from(row.try_get::<_, &str>(4)?),
         definition: DefinitionId(row.try_get(5)?),
         queue: Arc::from(row.try_get::<_, &str>(6)?),
-        priority: column::priority(row, 7)?,
-        at: column::time(row, 8)?,
-        deaths: column::number(row, 9)?,
+        lane: Arc::from(row.try_get::<_, &str>(7)?),
+        priority: column::priority(row, 8)?,
+        at: column::time(row, 9)?,
+        deaths: column::number(row, 10)?,
         holder,
     })
 }

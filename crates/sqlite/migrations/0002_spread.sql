@@ -1,5 +1,6 @@
 -- Attempts that any node may execute. One that a node holds has that node's number and the claim. A row goes with the
--- outcome of its attempt, when it is withdrawn, or with its run's end.
+-- outcome of its attempt, when it is withdrawn, or with its run's end. `lane` is that of the run. A row that a node holds is
+-- what counts against the limits of its queue, if that was declared.
 CREATE TABLE spread (
     run        BLOB    NOT NULL,
     step       TEXT    NOT NULL,
@@ -8,6 +9,7 @@ CREATE TABLE spread (
     workflow   INTEGER NOT NULL,
     definition INTEGER NOT NULL,
     queue      INTEGER NOT NULL,
+    lane       TEXT    NOT NULL,
     priority   INTEGER NOT NULL,
     at         INTEGER NOT NULL,
     deaths     INTEGER NOT NULL DEFAULT 0,
@@ -16,5 +18,5 @@ CREATE TABLE spread (
     PRIMARY KEY (run, step, attempt)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX spread_free ON spread (queue, workflow, definition, priority, run, step, attempt) WHERE node IS NULL;
-CREATE INDEX spread_held ON spread (node) WHERE node IS NOT NULL;
+CREATE INDEX spread_free ON spread (queue, lane, workflow, definition, priority, run, step, attempt) WHERE node IS NULL;
+CREATE INDEX spread_held ON spread (node, queue) WHERE node IS NOT NULL;

@@ -62,6 +62,7 @@ mod spread;
 mod sqlite;
 mod start;
 mod step;
+mod task_turn;
 mod transaction;
 mod turn;
 mod turnstile;

@@ -124,7 +124,7 @@ mod tests {
             checksums,
             [
                 "dd1d6a41a6011bcb8c2a3547bc237230ae1b53a1dcd948ae87bd88c2518a4e84",
-                "e5380d44033f2b21306ae7ffee58f24d045e06898eec8d0c66c6311f38598ea3",
+                "726c9bb9072ed04b6ba2e4a7447d9fb75d55194c772878ed84fad58a29de923a",
                 "1e8acfaf587e458a780bb56769c5dc243b8c4c7c9bfe37728b44705a08f58508",
             ]
         );

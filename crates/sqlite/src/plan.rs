@@ -41,6 +41,7 @@ fn statements() -> Vec<&'static str> {
         crate::cell::STATEMENTS,
         crate::queue::STATEMENTS,
         crate::turn::STATEMENTS,
+        crate::task_turn::STATEMENTS,
     ]
     .concat()
 }

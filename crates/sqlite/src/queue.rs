@@ -4,7 +4,9 @@ use std::{collections::HashMap, sync::Arc};
 
 use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::{RunId, Time};
-use windlass_store::{QueueChange, QueueChanged, QueueLimits, QueueRow, QueueState, Rate, TakenSlot};
+use windlass_store::{
+    Load, QueueChange, QueueChanged, QueueLimits, QueueRow, QueueState, Rate, TakenSlot, TakenTask,
+};
 
 use crate::{book::Book, column, desk::Desk, error::Fault, holding, place, run};
 
@@ -18,8 +20,10 @@ const ALL: &str = "SELECT q.no, n.text FROM queue AS q JOIN name AS n ON n.no = 
 const DEPTH: &str = "SELECT count(*), min(run) FROM ready WHERE queue = ?1";
 const CREATED_AT: &str = "SELECT created_at FROM run WHERE id = ?1";
 const TURN: &str = "UPDATE queue SET cursor = ?2 WHERE no = ?1";
-const SLOTS: &str = "SELECT no, lane, node FROM slot WHERE queue = ?1";
-const COUNT: &str = "SELECT count(*) FROM slot WHERE queue = ?1";
+const SLOTS: &str = "SELECT no, run, lane, node FROM slot WHERE queue = ?1";
+/// Attempts that nodes execute.
+const TASKS: &str = "\
+    SELECT s.run, s.lane, s.node FROM node AS n CROSS JOIN spread AS s ON s.node = n.no AND s.queue = ?1";
 const IDLE: &str = "SELECT run, lane FROM slot WHERE queue = ?1 AND node IS NULL";
 const HAS_SLOT: &str = "SELECT EXISTS (SELECT 1 FROM slot WHERE run = ?1)";
 const TAKE: &str = "INSERT INTO slot (queue, no, lane, run, node) VALUES (?1, ?2, ?3, ?4, ?5)";
@@ -34,7 +38,7 @@ const FORGET: &str = "DELETE FROM begun WHERE queue = ?1 AND at <= ?2";
 
 #[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] = &[
-    READ, DECLARE, CHANGE, DEPTH, CREATED_AT, TURN, SLOTS, COUNT, IDLE, HAS_SLOT, TAKE, RETAKE, FREE,
+    READ, DECLARE, CHANGE, DEPTH, CREATED_AT, TURN, SLOTS, TASKS, IDLE, HAS_SLOT, TAKE, RETAKE, FREE,
     FREE_IDLE, BEGUN, BEGIN, FORGET,
 ];
 
@@ -101,7 +105,8 @@ impl Queues {
     }
 }
 
-fn any(conn: &Connection) -> rusqlite::Result<bool> {
+/// Whether any queue was declared.
+pub(crate) fn any(conn: &Connection) -> rusqlite::Result<bool> {
     conn.prepare_cached(ANY)?.query_row([], |row| row.get(0))
 }
 
@@ -155,8 +160,7 @@ fn count_held(conn: &Connection, queue: i64) -> rusqlite::Result<()> {
         if has_slot || place::is_elsewhere(conn, run, &core)? {
             continue;
         }
-        let load =
-            windlass_store::Load::new(&QueueLimits::default(), Time(0), slots(conn, queue, node)?, &[]);
+        let load = Load::new(&QueueLimits::default(), Time(0), slots(conn, queue, node)?, [], &[]);
         let Some(no) = load.free_numbers().next() else { continue };
         take(conn, queue, no, &run::lane(conn, run)?, run, node)?;
     }
@@ -172,26 +176,44 @@ pub(crate) fn all(book: &mut Book, only: Option<&Arc<str>>) -> Result<Vec<QueueR
         .collect::<rusqlite::Result<_>>()?;
     let mut rows = Vec::new();
     for (no, name) in named.into_iter().filter(|(_, name)| only.is_none_or(|only| only == name)) {
-        let Some(QueueState { limits, paused, .. }) = read(conn, no)? else { continue };
+        let Some(state) = read(conn, no)? else { continue };
         let (depth, oldest): (i64, Option<[u8; 16]>) =
             conn.prepare_cached(DEPTH)?.query_row([no], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let mut created = conn.prepare_cached(CREATED_AT)?;
         let oldest = oldest.map(|run| created.query_row([run], |row| row.get(0).map(Time))).transpose()?;
-        let running: i64 = conn.prepare_cached(COUNT)?.query_row([no], |row| row.get(0))?;
-        let (depth, running) = (depth.cast_unsigned(), running.cast_unsigned());
+        let running = load(conn, no, &state, -1, Time(0))?.under_way() as u64;
+        let (QueueState { limits, paused, .. }, depth) = (state, depth.cast_unsigned());
         rows.push(QueueRow { limits, paused, depth, oldest, running, ..QueueRow::new(name) });
     }
     Ok(rows)
 }
 
 /// The slots of a queue that are taken, as a node sees them.
-pub(crate) fn slots(conn: &Connection, queue: i64, node: i64) -> rusqlite::Result<Vec<TakenSlot>> {
+fn slots(conn: &Connection, queue: i64, node: i64) -> rusqlite::Result<Vec<TakenSlot>> {
     let mut find = conn.prepare_cached(SLOTS)?;
     let slot = |row: &rusqlite::Row<'_>| {
-        let is_mine = row.get::<_, Option<i64>>(2)? == Some(node);
-        Ok(TakenSlot { no: row.get(0)?, lane: row.get(1)?, is_mine })
+        let is_mine = row.get::<_, Option<i64>>(3)? == Some(node);
+        Ok(TakenSlot { no: row.get(0)?, run: column::run_id(row, 1)?, lane: row.get(2)?, is_mine })
     };
     find.query_map([queue], slot)?.collect()
+}
+
+/// What of a queue is under way, as a node sees it.
+pub(crate) fn load(
+    conn: &Connection,
+    queue: i64,
+    state: &QueueState,
+    node: i64,
+    now: Time,
+) -> rusqlite::Result<Load> {
+    let task = |row: &rusqlite::Row<'_>| {
+        let is_mine = row.get::<_, i64>(2)? == node;
+        Ok(TakenTask { run: column::run_id(row, 0)?, lane: row.get(1)?, is_mine })
+    };
+    let tasks =
+        conn.prepare_cached(TASKS)?.query_map([queue], task)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    let begun = if state.limits.rate.is_some() { begun(conn, queue)? } else { Vec::new() };
+    Ok(Load::new(&state.limits, now, slots(conn, queue, node)?, tasks, &begun))
 }
 
 /// The runs of a queue that have a slot while nobody holds them, with their lanes.
@@ -200,7 +222,7 @@ pub(crate) fn idle(conn: &Connection, queue: i64) -> rusqlite::Result<Vec<(RunId
 }
 
 /// How many runs of a queue were taken when.
-pub(crate) fn begun(conn: &Connection, queue: i64) -> rusqlite::Result<Vec<(Time, u32)>> {
+fn begun(conn: &Connection, queue: i64) -> rusqlite::Result<Vec<(Time, u32)>> {
     conn.prepare_cached(BEGUN)?.query_map([queue], |row| Ok((Time(row.get(0)?), row.get(1)?)))?.collect()
 }
 

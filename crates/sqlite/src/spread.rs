@@ -16,13 +16,14 @@ use crate::{
     held::Held,
     holding, inbox,
     name::Names,
-    node, saved,
+    node, run, saved,
+    task_turn::TaskOffer,
 };
 
 /// One that is there already only takes the version.
 const ADD: &str = "\
-    INSERT INTO spread (run, step, attempt, generation, workflow, definition, queue, priority, at) \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
+    INSERT INTO spread (run, step, attempt, generation, workflow, definition, queue, lane, priority, at) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) \
     ON CONFLICT (run, step, attempt) DO UPDATE SET definition = excluded.definition";
 const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM spread WHERE run = ?1 AND step = ?2 AND attempt = ?3)";
 const WITHDRAW: &str =
@@ -41,16 +42,16 @@ const ANY_FOR: &str = "\
         OR EXISTS (SELECT 1 FROM spread AS s WHERE s.node = n.no AND s.claim = ?2) \
     FROM node AS n WHERE n.id = ?1 AND n.dead = 0";
 const OF_RUN: &str = "\
-    SELECT run, step, attempt, generation, workflow, definition, queue, priority, at, deaths, node, claim \
+    SELECT run, step, attempt, generation, workflow, definition, queue, lane, priority, at, deaths, node, claim \
     FROM spread WHERE run = ?1 ORDER BY step, attempt";
 const OF_NODE: &str = "\
-    SELECT run, step, attempt, generation, workflow, definition, queue, priority, at, deaths, node, claim \
+    SELECT run, step, attempt, generation, workflow, definition, queue, lane, priority, at, deaths, node, claim \
     FROM spread WHERE node = ?1";
-/// Those of one queue and version that nobody holds, with fewer deaths than some, or with as many or more.
+/// Those of one lane and version that nobody holds, with fewer deaths than some, or with as many or more.
 const FREE_ONES: &str = "\
-    SELECT run, step, attempt, generation, workflow, definition, queue, priority, at, deaths, node, claim \
-    FROM spread WHERE node IS NULL AND queue = ?1 AND workflow = ?2 AND definition = ?3 AND (deaths >= ?4) = ?5 \
-    ORDER BY priority, run, step, attempt LIMIT ?6";
+    SELECT run, step, attempt, generation, workflow, definition, queue, lane, priority, at, deaths, node, claim \
+    FROM spread WHERE node IS NULL AND queue = ?1 AND lane = ?2 AND workflow = ?3 AND definition = ?4 \
+      AND (deaths >= ?5) = ?6 ORDER BY priority, run, step, attempt LIMIT ?7";
 
 #[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] =
@@ -116,32 +117,60 @@ pub(crate) fn claim(desk: &mut Desk, request: &SpreadClaim) -> Result<SpreadClai
     let mut tasks = held(book, no)?;
     tasks.retain(|row| row.holder == holder);
     if tasks.is_empty() {
-        tasks = request.choose(candidates(book, request)?);
+        let mut offer = TaskOffer::new(book, no, now, request, request.room)?;
+        tasks = request.choose(std::mem::take(&mut offer.streams));
+        offer.note(&book.conn, now, &tasks)?;
         let mut take = book.conn.prepare_cached(TAKE)?;
         for row in &mut tasks {
             let claim = column::claim(request.claim);
             take.execute(params![row.run.as_bytes(), row.key.step, row.key.attempt, no, claim])?;
             row.holder = holder;
         }
+        tasks.sort_by(SpreadRow::by_urgency);
     }
-    let more = !candidates(book, request)?.is_empty();
-    Ok(SpreadClaimed { now, tasks, more })
+    let left = TaskOffer::new(book, no, now, request, 1)?;
+    let (more, next, limited) = (request.room > 0 && left.any(), left.next, left.is_limited());
+    Ok(SpreadClaimed { now, tasks, more, next, limited })
 }
 
-/// What a claim may choose from, by urgency: of each line as many as it could take.
-fn candidates(book: &mut Book, request: &SpreadClaim) -> rusqlite::Result<Vec<SpreadRow>> {
+/// Attempts of one version in one lane of a queue, those that nearly killed too often apart from the others.
+pub(crate) struct Line<'a> {
+    pub(crate) queue: i64,
+    pub(crate) lane: &'a str,
+    pub(crate) workflow: i64,
+    pub(crate) version: DefinitionId,
+    pub(crate) suspects: bool,
+}
+
+impl Line<'_> {
+    /// The most urgent of those that nobody holds.
+    pub(crate) fn heads(
+        &self,
+        conn: &Connection,
+        suspect_after: u32,
+        most: usize,
+    ) -> rusqlite::Result<Vec<Found>> {
+        let Self { queue, lane, workflow, version, suspects } = self;
+        let limit = i64::try_from(most).unwrap_or(i64::MAX);
+        let asked = params![queue, lane, workflow, version.0, suspect_after, suspects, limit];
+        conn.prepare_cached(FREE_ONES)?.query_map(asked, Found::read)?.collect()
+    }
+}
+
+/// What a claim may choose from in queues that were not declared, by urgency: of each line as many as it could take.
+pub(crate) fn candidates(
+    book: &mut Book,
+    request: &SpreadClaim,
+    queues: &[(i64, usize)],
+) -> rusqlite::Result<Vec<SpreadRow>> {
     let Book { conn, names } = book;
     let mut found = Vec::new();
-    for (queue, room) in &request.queues {
-        let Some(queue) = names.find(conn, queue)? else { continue };
+    for (queue, room) in queues {
         for (workflow, version) in &request.workflows {
             let Some(workflow) = names.find(conn, workflow)? else { continue };
             for (suspects, most) in [(false, request.room), (true, request.suspects.min(request.room))] {
-                let limit = i64::try_from(most.min(*room)).unwrap_or(i64::MAX);
-                let mut find = conn.prepare_cached(FREE_ONES)?;
-                let asked = params![queue, workflow, version.0, request.suspect_after, suspects, limit];
-                let rows = find.query_map(asked, Found::read)?.collect::<rusqlite::Result<Vec<_>>>()?;
-                found.extend(rows);
+                let line = Line { queue: *queue, lane: "", workflow, version: *version, suspects };
+                found.extend(line.heads(conn, request.suspect_after, most.min(*room))?);
             }
         }
     }
@@ -161,13 +190,14 @@ fn held(book: &mut Book, no: i64) -> rusqlite::Result<Vec<SpreadRow>> {
 }
 
 /// A row, with numbers for names.
-struct Found {
+pub(crate) struct Found {
     run: RunId,
     key: SpreadKey,
     generation: u32,
     workflow: i64,
     definition: i64,
     queue: i64,
+    lane: std::sync::Arc<str>,
     priority: u8,
     at: Time,
     deaths: u32,
@@ -175,8 +205,8 @@ struct Found {
 }
 
 impl Found {
-    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let claim = row.get::<_, Option<i64>>(11)?.map(|claim| ClaimId(claim.cast_unsigned()));
+    pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let claim = row.get::<_, Option<i64>>(12)?.map(|claim| ClaimId(claim.cast_unsigned()));
         Ok(Self {
             run: column::run_id(row, 0)?,
             key: SpreadKey { step: row.get(1)?, attempt: row.get(2)? },
@@ -184,14 +214,15 @@ impl Found {
             workflow: row.get(4)?,
             definition: row.get(5)?,
             queue: row.get(6)?,
-            priority: row.get(7)?,
-            at: Time(row.get(8)?),
-            deaths: row.get(9)?,
-            holder: row.get::<_, Option<i64>>(10)?.zip(claim),
+            lane: row.get(7)?,
+            priority: row.get(8)?,
+            at: Time(row.get(9)?),
+            deaths: row.get(10)?,
+            holder: row.get::<_, Option<i64>>(11)?.zip(claim),
         })
     }
 
-    fn show(self, conn: &Connection, names: &mut Names) -> rusqlite::Result<SpreadRow> {
+    pub(crate) fn show(self, conn: &Connection, names: &mut Names) -> rusqlite::Result<SpreadRow> {
         let holder = match self.holder {
             Some((node, claim)) => Some((holding::node_id(conn, node)?, claim)),
             None => None,
@@ -203,6 +234,7 @@ impl Found {
             workflow: names.text(conn, self.workflow)?,
             definition: DefinitionId(self.definition),
             queue: names.text(conn, self.queue)?,
+            lane: self.lane,
             priority: self.priority,
             at: self.at,
             deaths: self.deaths,
@@ -220,11 +252,15 @@ impl Batch<'_> {
         definition: DefinitionId,
         tasks: &[NewSpread],
     ) -> rusqlite::Result<()> {
+        let lane = if held.has_lane { run::lane(self.conn, run)? } else { String::new() };
         for NewSpread { key, queue } in tasks {
+            let queue = self.names.number(self.conn, queue)?;
+            if held.has_lane {
+                self.declare(queue)?;
+            }
             if self.has_outcome(run, held.generation, key)? {
                 continue;
             }
-            let queue = self.names.number(self.conn, queue)?;
             self.conn.prepare_cached(ADD)?.execute(params![
                 run.as_bytes(),
                 key.step,
@@ -233,6 +269,7 @@ impl Batch<'_> {
                 held.workflow,
                 definition.0,
                 queue,
+                lane,
                 held.priority,
                 self.now.0,
             ])?;
@@ -313,6 +350,7 @@ pub(crate) struct Published {
     generation: u32,
     workflow: i64,
     priority: u8,
+    has_lane: bool,
 }
 
 impl Published {
@@ -321,6 +359,7 @@ impl Published {
             generation: held.carried.generation,
             workflow: held.core.workflow,
             priority: held.core.priority,
+            has_lane: held.core.has_lane,
         }
     }
 }

@@ -366,7 +366,7 @@ impl Store for Sqlite {
             if looked.await? {
                 return self.write(move |desk| spread::claim(desk, &request)).await;
             }
-            Ok(SpreadClaimed { now: clock.now(), tasks: Vec::new(), more: false })
+            Ok(SpreadClaimed::nothing(clock.now()))
         })
     }
 

@@ -55,9 +55,7 @@ impl Turn {
         state: QueueState,
         room: usize,
     ) -> rusqlite::Result<Self> {
-        let slots = queue::slots(conn, queue, asker.node)?;
-        let begun = if state.limits.rate.is_some() { queue::begun(conn, queue)? } else { Vec::new() };
-        let load = Load::new(&state.limits, asker.now, slots, &begun);
+        let load = queue::load(conn, queue, &state, asker.node, asker.now)?;
         let mut turn = Self { queue, state, load, runs: VecDeque::new(), next: None };
         if turn.state.paused || room == 0 {
             return Ok(turn);

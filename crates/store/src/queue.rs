@@ -1,13 +1,15 @@
 //! Queues with limits: what they are told, and whose turn it is.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
-use windlass_core::Time;
+use windlass_core::{RunId, Time};
+
+use crate::SpreadRow;
 
 /// How much of a queue may be under way, over all nodes together. `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,49 +99,116 @@ pub struct QueueState {
 pub struct Load {
     /// The numbers that are taken.
     numbers: Vec<u32>,
+    /// How many slots are taken, those of attempts included, which have no numbers.
+    under_way: usize,
     mine: usize,
     lanes: HashMap<String, usize>,
+    /// The runs that have a slot while none of their attempts is executed in this queue, and whether the claiming node
+    /// has it.
+    sharing: HashMap<RunId, bool>,
     /// How many may still be taken now, as far as the rate goes.
     rate_left: usize,
     /// When the rate lets the next one be taken, if it lets none now.
     pub next: Option<Time>,
 }
 
-/// A slot that is taken: its number, its lane, and whether the claiming node has it.
+/// A slot that a run has.
 #[derive(Clone, Debug)]
 pub struct TakenSlot {
     /// Which one, counted from 1.
     pub no: u32,
+    /// The run.
+    pub run: RunId,
     /// The lane of its run.
     pub lane: String,
     /// Whether it is the claiming node's.
     pub is_mine: bool,
 }
 
+/// A published attempt that a node executes.
+#[derive(Clone, Debug)]
+pub struct TakenTask {
+    /// The run that it belongs to.
+    pub run: RunId,
+    /// Its lane.
+    pub lane: String,
+    /// Whether it is the claiming node's.
+    pub is_mine: bool,
+}
+
 impl Load {
-    /// What is under way, by the slots that are taken and the times at which so many were taken of late.
+    /// What is under way, by the slots that runs have, the attempts that are executed, and the times at which so many were
+    /// taken of late.
+    ///
+    /// A run and one of its attempts share a slot; a second attempt at the same time takes one of its own. So an attempt
+    /// never waits for the slot that its own run has.
     #[must_use]
     pub fn new(
         limits: &QueueLimits,
         now: Time,
         slots: impl IntoIterator<Item = TakenSlot>,
+        tasks: impl IntoIterator<Item = TakenTask>,
         begun: &[(Time, u32)],
     ) -> Self {
-        let (mut numbers, mut mine, mut lanes) = (Vec::new(), 0, HashMap::new());
-        for slot in slots {
-            numbers.push(slot.no);
-            mine += usize::from(slot.is_mine);
-            *lanes.entry(slot.lane).or_default() += 1;
-        }
-        numbers.sort_unstable();
         let (rate_left, next) = limits.rate.map_or((usize::MAX, None), |rate| rate.left(now, begun));
-        Self { numbers, mine, lanes, rate_left, next }
+        let mut load = Self {
+            numbers: Vec::new(),
+            under_way: 0,
+            mine: 0,
+            lanes: HashMap::new(),
+            sharing: HashMap::new(),
+            rate_left,
+            next,
+        };
+        for slot in slots {
+            load.numbers.push(slot.no);
+            load.sharing.insert(slot.run, slot.is_mine);
+            load.count(slot.lane);
+            load.mine += usize::from(slot.is_mine);
+        }
+        load.numbers.sort_unstable();
+        let (mut shared, mut here) = (HashSet::new(), HashSet::new());
+        for task in tasks {
+            let slot = load.sharing.get(&task.run).copied();
+            if slot.is_none() || !shared.insert(task.run) {
+                load.count(task.lane);
+            }
+            // What a node has is counted by itself: a run may be at one, and its attempt at another.
+            if task.is_mine && (slot != Some(true) || !here.insert(task.run)) {
+                load.mine += 1;
+            }
+        }
+        load.sharing.retain(|run, _| !shared.contains(run));
+        load
+    }
+
+    fn count(&mut self, lane: String) {
+        self.under_way += 1;
+        *self.lanes.entry(lane).or_default() += 1;
     }
 
     /// How many there are.
     #[must_use]
-    pub fn under_way(&self) -> usize {
-        self.numbers.len()
+    pub const fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    /// The runs of which one attempt more needs no slot, since it shares that of its run.
+    pub fn sharing(&self) -> impl Iterator<Item = RunId> + '_ {
+        self.sharing.keys().copied()
+    }
+
+    /// Of attempts that were taken in this order, those that took a slot of their own.
+    #[must_use]
+    pub fn fresh<'a>(&self, taken: impl IntoIterator<Item = &'a SpreadRow>) -> Vec<&'a SpreadRow> {
+        let mut shared = HashSet::new();
+        let mut shares = |run| self.sharing.contains_key(&run) && shared.insert(run);
+        taken.into_iter().filter(|row| !shares(row.run)).collect()
+    }
+
+    /// Whether the node has the slot that the attempts of this run share.
+    pub(crate) fn is_here(&self, run: RunId) -> bool {
+        self.sharing.get(&run) == Some(&true)
     }
 
     /// How many more the claiming node may have, however many others have.
@@ -152,7 +221,7 @@ impl Load {
     #[must_use]
     pub fn left(&self, limits: &QueueLimits, returning: usize) -> usize {
         let node = self.node_left(limits).saturating_sub(returning);
-        node.min(left(limits.concurrency, self.numbers.len())).min(self.rate_left)
+        node.min(left(limits.concurrency, self.under_way)).min(self.rate_left)
     }
 
     /// How many more of one lane may be under way.
@@ -315,13 +384,18 @@ mod tests {
         QueueState { limits, paused: false, cursor: cursor.map(str::to_owned) }
     }
 
+    fn run(number: u8) -> RunId {
+        RunId::from_bytes([number; 16])
+    }
+
     fn chosen(rows: &[(&str, &[u32])], state: &QueueState, taken: &[&str], most: usize) -> Vec<u32> {
         let slot = |(no, lane): (usize, &&str)| TakenSlot {
             no: no as u32 + 1,
+            run: run(no as u8),
             lane: (*lane).to_owned(),
             is_mine: false,
         };
-        let load = Load::new(&state.limits, Time(0), taken.iter().enumerate().map(slot), &[]);
+        let load = Load::new(&state.limits, Time(0), taken.iter().enumerate().map(slot), [], &[]);
         let Ok(chosen) = choose(&mut Rows::of(rows), state, &load, most);
         chosen.into_iter().map(|(_, run)| run).collect()
     }
@@ -344,11 +418,29 @@ mod tests {
 
     #[test]
     fn the_lowest_free_numbers_come_first() {
-        let slots = [3, 1, 4].map(|no| TakenSlot { no, lane: String::new(), is_mine: no == 3 });
+        let slot = |no: u8| TakenSlot { no: no.into(), run: run(no), lane: String::new(), is_mine: no == 3 };
         let limits = QueueLimits { concurrency: Some(5), per_node: Some(2), ..QueueLimits::default() };
-        let load = Load::new(&limits, Time(0), slots, &[]);
+        let load = Load::new(&limits, Time(0), [3, 1, 4].map(slot), [], &[]);
         assert_eq!(load.free_numbers().take(3).collect::<Vec<_>>(), [2, 5, 6]);
         assert_eq!((load.left(&limits, 0), load.left(&limits, 1), load.node_left(&limits)), (1, 0, 1));
+    }
+
+    #[test]
+    fn a_run_shares_its_slot_with_one_of_its_attempts() {
+        let slot = |no: u8| TakenSlot { no: no.into(), run: run(no), lane: "=a".into(), is_mine: no == 1 };
+        let task = |(no, is_mine)| TakenTask { run: run(no), lane: "=a".into(), is_mine };
+        let load = |tasks: &[(u8, bool)]| {
+            let limits = QueueLimits { per_node: Some(9), per_key: Some(9), ..QueueLimits::default() };
+            let load = Load::new(&limits, Time(0), [1, 2].map(slot), tasks.iter().copied().map(task), &[]);
+            let mut sharing: Vec<_> = load.sharing().collect();
+            sharing.sort();
+            (load.under_way(), 9 - load.node_left(&limits), 9 - load.lane_left(&limits, "=a"), sharing)
+        };
+        assert_eq!(load(&[]), (2, 1, 2, vec![run(1), run(2)]));
+        assert_eq!(load(&[(1, true)]), (2, 1, 2, vec![run(2)]));
+        assert_eq!(load(&[(1, true), (1, true), (1, false)]), (4, 2, 4, vec![run(2)]));
+        assert_eq!(load(&[(2, true)]), (2, 2, 2, vec![run(1)]), "the run is elsewhere");
+        assert_eq!(load(&[(3, true), (3, false)]), (4, 2, 4, vec![run(1), run(2)]), "the run is parked");
     }
 
     #[test]

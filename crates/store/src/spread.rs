@@ -1,10 +1,14 @@
 //! Attempts of tasks that any node may execute, whoever holds their run.
 
-use std::{cmp::Ordering, collections::HashMap, sync::Arc};
+use std::{
+    cmp::Ordering,
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use windlass_core::{ClaimId, NodeId, RunId, Time};
 
-use crate::DefinitionId;
+use crate::{DefinitionId, Lanes, Load, QueueLimits, QueueState, choose};
 
 /// The topic under which the outcome of a published attempt lies in the inbox of its run.
 pub const OUTCOME: &str = "!outcome";
@@ -50,6 +54,8 @@ pub struct SpreadRow {
     pub definition: DefinitionId,
     /// The queue that it waits in.
     pub queue: Arc<str>,
+    /// The [lane](crate::lane) of its run.
+    pub lane: Arc<str>,
     /// That of the run.
     pub priority: u8,
     /// When it was published.
@@ -106,16 +112,16 @@ impl SpreadClaim {
             && self.workflows.iter().any(|(name, id)| *name == row.workflow && *id == row.definition)
     }
 
-    /// Chooses what the claim takes, from rows that nobody holds and that it [is for](Self::is_for), the most
-    /// urgent first.
+    /// Chooses what the claim takes from streams of rows that nobody holds and that it [is for](Self::is_for): always the
+    /// most urgent of those that come next. The rows of a queue are in one stream.
     #[must_use]
-    pub fn choose(&self, candidates: impl IntoIterator<Item = SpreadRow>) -> Vec<SpreadRow> {
+    pub fn choose(&self, mut streams: Vec<VecDeque<SpreadRow>>) -> Vec<SpreadRow> {
         let mut rooms: HashMap<_, _> = self.queues.iter().cloned().collect();
         let (mut suspects, mut chosen) = (self.suspects, Vec::new());
-        for row in candidates {
-            if chosen.len() == self.room {
-                break;
-            }
+        while chosen.len() < self.room {
+            let heads = streams.iter_mut().filter(|stream| !stream.is_empty());
+            let Some(next) = heads.min_by(|one, other| one[0].by_urgency(&other[0])) else { break };
+            let Some(row) = next.pop_front() else { break };
             let is_suspect = self.is_suspect(&row);
             let room = rooms.get_mut(&row.queue).filter(|room| **room > 0);
             let Some(room) = room.filter(|_| suspects > 0 || !is_suspect) else { continue };
@@ -126,7 +132,55 @@ impl SpreadClaim {
         chosen
     }
 
-    const fn is_suspect(&self, row: &SpreadRow) -> bool {
+    /// What the claim may take from a declared queue, for which it has so much room: first the attempts that share the
+    /// slots of their runs (`sharers`, one for each run, the most urgent first), then others as their keys have their turn.
+    ///
+    /// # Errors
+    ///
+    /// Those of the lanes.
+    pub fn turn<L: Lanes<Run = SpreadRow>>(
+        lanes: &mut L,
+        state: &QueueState,
+        load: &Load,
+        sharers: Vec<SpreadRow>,
+        room: usize,
+    ) -> Result<VecDeque<SpreadRow>, L::Error> {
+        let (sharers, most) = Self::admit(load, &state.limits, sharers, room);
+        let chosen = choose(lanes, state, load, most)?;
+        Ok(sharers.into_iter().chain(chosen.into_iter().map(|(_, row)| row)).collect())
+    }
+
+    /// Of attempts that would share the slots of their runs, those that the node has room for; and how many others may be
+    /// taken then.
+    #[must_use]
+    pub fn admit(
+        load: &Load,
+        limits: &QueueLimits,
+        sharers: Vec<SpreadRow>,
+        room: usize,
+    ) -> (Vec<SpreadRow>, usize) {
+        let (mut admitted, mut strangers) = (Vec::new(), 0);
+        for row in sharers {
+            let is_stranger = !load.is_here(row.run);
+            if admitted.len() < room && !(is_stranger && strangers >= load.node_left(limits)) {
+                strangers += usize::from(is_stranger);
+                admitted.push(row);
+            }
+        }
+        let most = (room - admitted.len()).min(load.left(limits, strangers));
+        (admitted, most)
+    }
+
+    /// For how many of a queue there is room.
+    #[must_use]
+    pub fn room_in(&self, queue: &str) -> usize {
+        let room = self.queues.iter().find(|(name, _)| **name == *queue).map_or(0, |(_, room)| *room);
+        room.min(self.room)
+    }
+
+    /// Whether it nearly killed too many nodes.
+    #[must_use]
+    pub const fn is_suspect(&self, row: &SpreadRow) -> bool {
         row.deaths >= self.suspect_after
     }
 }
@@ -140,4 +194,17 @@ pub struct SpreadClaimed {
     pub tasks: Vec<SpreadRow>,
     /// Whether the same request with a fresh claim would take something.
     pub more: bool,
+    /// When the rate of a declared queue lets the next one be taken, if that is all that it waits for.
+    pub next: Option<Time>,
+    /// Whether one of the queues was declared: then whoever frees a slot makes room for another. Where nothing waits, it
+    /// need not be looked for.
+    pub limited: bool,
+}
+
+impl SpreadClaimed {
+    /// The answer when nothing waits.
+    #[must_use]
+    pub const fn nothing(now: Time) -> Self {
+        Self { now, tasks: Vec::new(), more: false, next: None, limited: false }
+    }
 }

@@ -39,6 +39,10 @@ impl Observer {
         *seen.by_key.entry(key.to_owned()).or_default() -= 1;
     }
 
+    fn most(&self) -> usize {
+        self.0.lock().most
+    }
+
     fn begun(&self) -> Vec<String> {
         self.0.lock().begun.clone()
     }
@@ -286,5 +290,133 @@ async fn a_child_has_a_key_within_its_queue(lab: Lab) -> Result<()> {
     let two = engine.start(family::workflow(), "a".to_owned()).await?;
     all(vec![one, two]).await?;
     assert_eq!(observer.0.lock().most, 1);
+    Ok(())
+}
+
+#[workflow]
+mod render {
+    use super::*;
+
+    #[task]
+    pub async fn frames(input: String) -> Result<Vec<String>> {
+        Ok(vec![input; 4])
+    }
+
+    #[task(for_each = frames, queue = "gpu")]
+    pub async fn draw(item: &String, observer: Res<Observer>) -> Result<()> {
+        observer.enter(item);
+        tokio::time::sleep(SECOND).await;
+        observer.leave(item);
+        Ok(())
+    }
+}
+
+async fn studio(lab: &Lab, observer: &Observer) -> Result<Engine> {
+    let engine = lab.engine().queue("gpu", 100).resource(observer.clone()).workflow(render::workflow());
+    Ok(engine.launch().await?)
+}
+
+#[windlass::test]
+async fn no_more_spread_tasks_are_executed_than_their_queue_allows(lab: Lab) -> Result<()> {
+    let observer = Observer::default();
+    let nodes = [studio(&lab, &observer).await?, studio(&lab, &observer).await?];
+    nodes[0].queue("gpu").concurrency(3).await?;
+    let begun = lab.now();
+    let mut runs = Vec::new();
+    for node in &nodes {
+        for _ in 0..3 {
+            runs.push(node.start(render::workflow(), String::new()).await?);
+        }
+    }
+    for run in runs {
+        run.await?;
+    }
+    assert_eq!((observer.most(), observer.begun().len()), (3, 24));
+    let took = lab.now().since(begun);
+    assert!(took < Duration::from_millis(8_900), "24 tasks of a second, three at a time: {took:?}");
+    Ok(())
+}
+
+#[windlass::test]
+async fn spread_tasks_count_by_the_key_of_their_run(lab: Lab) -> Result<()> {
+    let observer = Observer::default();
+    let nodes = [studio(&lab, &observer).await?, studio(&lab, &observer).await?];
+    nodes[0].queue("gpu").per_key(1).await?;
+    let mut runs = Vec::new();
+    for key in ["a", "b"] {
+        runs.push(nodes[0].start(render::workflow(), key.to_owned()).queue_key(key).await?);
+    }
+    for run in runs {
+        run.await?;
+    }
+    let seen = observer.0.lock();
+    assert_eq!((seen.most_of_a_key, seen.most, seen.begun.len()), (1, 2, 8));
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_rate_holds_for_spread_tasks_and_the_next_begins_in_time(lab: Lab) -> Result<()> {
+    let observer = Observer::default();
+    let engine = studio(&lab, &observer).await?;
+    engine.queue("gpu").rate(1, SECOND * 10).await?;
+    let begun = lab.now();
+    engine.start(render::workflow(), String::new()).await?.await?;
+    let took = lab.now().since(begun);
+    assert!(took >= SECOND * 31 && took < SECOND * 32, "{took:?}");
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_paused_queue_begins_no_spread_task_until_it_is_resumed(lab: Lab) -> Result<()> {
+    let observer = Observer::default();
+    let engine = studio(&lab, &observer).await?;
+    engine.queues().pause("gpu").await?;
+    let run = engine.start(render::workflow(), String::new()).await?;
+    lab.advance(SECOND * 600).await;
+    assert!(observer.begun().is_empty());
+    let begun = lab.now();
+    engine.queues().resume("gpu").await?;
+    run.await?;
+    assert!(lab.now().since(begun) < SECOND * 2);
+    Ok(())
+}
+
+#[workflow(spread)]
+mod spread_mail {
+    use super::*;
+
+    #[task]
+    pub async fn first(input: String, observer: Res<Observer>) -> Result<String> {
+        super::mail::send(input, observer).await
+    }
+
+    #[task]
+    pub async fn second(input: String, observer: Res<Observer>) -> Result<String> {
+        super::mail::send(input, observer).await
+    }
+
+    #[task]
+    pub async fn last(first: String, second: String) -> Result<String> {
+        Ok(first + &second)
+    }
+}
+
+#[windlass::test]
+async fn a_run_never_waits_for_the_slot_that_it_has_itself(lab: Lab) -> Result<()> {
+    let observer = Observer::default();
+    let builder = lab.engine().queue("mail", 100).resource(observer.clone());
+    let engine = builder.workflow(spread_mail::workflow()).launch().await?;
+    engine.queue("mail").concurrency(1).await?;
+    let begun = lab.now();
+    let mut runs = Vec::new();
+    for _ in 0..3 {
+        runs.push(engine.start(spread_mail::workflow(), "a".to_owned()).queue("mail").await?);
+    }
+    for run in runs {
+        run.await?;
+    }
+    assert_eq!((observer.most(), observer.begun().len()), (1, 6));
+    let took = lab.now().since(begun);
+    assert!(took < SECOND * 12, "six tasks of a second, one at a time: {took:?}");
     Ok(())
 }

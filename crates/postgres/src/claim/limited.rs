@@ -130,7 +130,11 @@ async fn take(session: &Session, request: &Claim, now: Time) -> Result<Took, Fau
 
 /// Waits a moment for the declared queues that somebody else takes from, and leaves them to him after that: one that
 /// cannot be had does not keep the others waiting.
-async fn in_turn(session: &Session, declared: &[Queue], turns: Vec<Queue>) -> Result<Vec<Queue>, Fault> {
+pub(crate) async fn in_turn(
+    session: &Session,
+    declared: &[Queue],
+    turns: Vec<Queue>,
+) -> Result<Vec<Queue>, Fault> {
     let names: Vec<&str> = declared.iter().map(|queue| queue.name.as_str()).collect();
     let mut turns = turns;
     for _ in 0..AGAIN {
@@ -247,7 +251,7 @@ async fn turn(
     let rows = Rows { session, queue: name, workflows, known };
     let mut next = None;
     if load.next.is_some() {
-        let free = Load::new(&windlass_store::QueueLimits::default(), Time(0), [], &[]);
+        let free = Load::new(&windlass_store::QueueLimits::default(), Time(0), [], [], &[]);
         let nobody = QueueState::default();
         if !rows.choose(&nobody, &free, 1).await?.is_empty() {
             next = load.next;

@@ -12,6 +12,7 @@ mod holding;
 mod inbox;
 mod keys;
 mod nodes;
+mod queued_tasks;
 mod queues;
 mod spread;
 mod starting;
@@ -220,6 +221,18 @@ cases! {
         a_claim_sent_again_takes_no_second_slot,
         a_rate_lets_no_more_be_taken_in_any_span,
         a_limited_queue_is_passed_over_by_nobody_who_waits_for_a_time,
+    }
+    queued_tasks {
+        no_more_attempts_are_executed_than_a_queue_allows,
+        a_dead_node_leaks_no_slot_of_an_attempt,
+        a_run_shares_its_slot_with_one_of_its_attempts,
+        a_second_attempt_takes_a_slot_of_its_own,
+        attempts_count_by_the_key_of_their_run_and_keys_take_turns,
+        a_node_executes_no_more_of_a_queue_than_its_share,
+        a_rate_counts_attempts_that_take_a_slot,
+        a_paused_queue_gives_no_attempts,
+        what_is_executed_when_a_queue_is_declared_counts,
+        a_task_claim_sent_again_takes_no_second_slot,
     }
     spread {
         what_is_published_shows_everything_it_was_given,

@@ -1,7 +1,7 @@
 //! Queues that were declared.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     convert::Infallible,
     sync::Arc,
 };
@@ -10,7 +10,8 @@ use windlass_core::{NodeId, RunId, Time};
 
 use super::state::State;
 use crate::{
-    Claim, Lanes, Load, Place, QueueChange, QueueChanged, QueueRow, QueueState, TakenSlot, choose, lane,
+    Claim, Lanes, Load, Place, QueueChange, QueueChanged, QueueRow, QueueState, SpreadClaim, SpreadRow,
+    TakenSlot, TakenTask, choose, lane,
 };
 
 /// A declared queue.
@@ -82,7 +83,7 @@ impl State {
                 paused: queue.state.paused,
                 depth: ready.len() as u64,
                 oldest: ready.first().map(|run| self.runs[run].image.run.created_at),
-                running: queue.slots.len() as u64,
+                running: self.load(name, None).under_way() as u64,
                 ..QueueRow::new(Arc::clone(name))
             }
         };
@@ -116,7 +117,7 @@ impl State {
         if *paused || room == 0 {
             return Turn { runs: VecDeque::new(), next: None };
         }
-        let load = queue.load(request.node, self.now);
+        let load = self.load(name, Some(request.node));
         let mut lanes = Rows(BTreeMap::new());
         let mut returning = VecDeque::new();
         for run in self.claimable(request) {
@@ -155,23 +156,74 @@ impl State {
             *counts.entry(Arc::clone(&row.queue)).or_default() += 1;
         }
         for (name, count) in counts {
-            let queue = self.queues.get_mut(&name).expect("something was taken from it");
-            if let Some(rate) = queue.state.limits.rate {
-                queue.begun.retain(|(at, _)| *at + rate.per > now);
-                queue.begun.push((now, count));
-            }
+            self.queues.get_mut(&name).expect("something was taken from it").begin(now, count);
+        }
+    }
+
+    /// What of a declared queue is under way, as a node sees it.
+    pub(super) fn load(&self, name: &Arc<str>, node: Option<NodeId>) -> Load {
+        let queue = &self.queues[name];
+        let slots = queue.slots.iter().map(|(no, slot)| TakenSlot {
+            no: *no,
+            run: slot.run,
+            lane: slot.lane.clone(),
+            is_mine: node.is_some() && slot.node == node,
+        });
+        let tasks = self.tasks_where(|row| row.queue == *name && row.holder.is_some());
+        let tasks = tasks.into_iter().map(|row| TakenTask {
+            run: row.run,
+            lane: String::from(&*row.lane),
+            is_mine: row.holder.is_some_and(|(holder, _)| Some(holder) == node),
+        });
+        Load::new(&queue.state.limits, self.now, slots, tasks, &queue.begun)
+    }
+
+    /// What a request for published attempts would take from a declared queue, and when the rate lets the next be taken.
+    pub(super) fn task_turn(
+        &self,
+        request: &SpreadClaim,
+        name: &Arc<str>,
+        room: usize,
+    ) -> (VecDeque<SpreadRow>, Option<Time>) {
+        let state = &self.queues[name].state;
+        if state.paused || room == 0 {
+            return (VecDeque::new(), None);
+        }
+        let load = self.load(name, Some(request.node));
+        let mut sharing: HashSet<RunId> = load.sharing().collect();
+        let free = self.claimable_tasks(request).into_iter().filter(|row| row.queue == *name);
+        let (sharers, others): (Vec<_>, Vec<_>) = free.partition(|row| sharing.remove(&row.run));
+        let next = load.next.filter(|_| !others.is_empty());
+        let mut tasks = Tasks { lanes: BTreeMap::new(), request, suspects: request.suspects };
+        for row in others {
+            tasks.lanes.entry(String::from(&*row.lane)).or_default().push_back(row);
+        }
+        let Ok(turn) = SpreadClaim::turn(&mut tasks, state, &load, sharers, room);
+        (turn, next)
+    }
+
+    /// Notes which attempts are taken from declared queues, in this order, before they are.
+    pub(super) fn note_tasks(&mut self, node: NodeId, tasks: &[SpreadRow]) {
+        let now = self.now;
+        let names: BTreeSet<_> = tasks.iter().map(|row| Arc::clone(&row.queue)).collect();
+        for name in names.into_iter().filter(|name| self.queues.contains_key(name)).collect::<Vec<_>>() {
+            let load = self.load(&name, Some(node));
+            let fresh = load.fresh(tasks.iter().filter(|row| row.queue == name));
+            let Some(last) = fresh.last() else { continue };
+            let queue = self.queues.get_mut(&name).expect("it was declared");
+            queue.state.cursor = Some(String::from(&*last.lane));
+            queue.begin(now, u32::try_from(fresh.len()).unwrap_or(u32::MAX));
         }
     }
 }
 
 impl Queue {
-    fn load(&self, node: NodeId, now: Time) -> Load {
-        let slots = self.slots.iter().map(|(no, slot)| TakenSlot {
-            no: *no,
-            lane: slot.lane.clone(),
-            is_mine: slot.node == Some(node),
-        });
-        Load::new(&self.state.limits, now, slots, &self.begun)
+    /// Notes that so many are taken, if there is a rate.
+    fn begin(&mut self, now: Time, count: u32) {
+        if let Some(rate) = self.state.limits.rate {
+            self.begun.retain(|(at, _)| *at + rate.per > now);
+            self.begun.push((now, count));
+        }
     }
 
     fn occupy(&mut self, run: RunId, lane: String, node: Option<NodeId>) {
@@ -193,5 +245,34 @@ impl Lanes for Rows {
 
     fn next(&mut self, lane: &str) -> Result<Option<RunId>, Infallible> {
         Ok(self.0.get_mut(lane).and_then(VecDeque::pop_front))
+    }
+}
+
+/// The published attempts of a queue by lane, the most urgent first, and how many suspects may still be given.
+struct Tasks<'a> {
+    lanes: BTreeMap<String, VecDeque<SpreadRow>>,
+    request: &'a SpreadClaim,
+    suspects: usize,
+}
+
+impl Lanes for Tasks<'_> {
+    type Run = SpreadRow;
+    type Error = Infallible;
+
+    fn after(&mut self, lane: Option<&str>) -> Result<Option<String>, Infallible> {
+        Ok(self.lanes.keys().find(|key| lane.is_none_or(|lane| key.as_str() > lane)).cloned())
+    }
+
+    fn next(&mut self, lane: &str) -> Result<Option<SpreadRow>, Infallible> {
+        while let Some(row) = self.lanes.get_mut(lane).and_then(VecDeque::pop_front) {
+            if !self.request.is_suspect(&row) {
+                return Ok(Some(row));
+            }
+            if self.suspects > 0 {
+                self.suspects -= 1;
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
     }
 }

@@ -1,17 +1,24 @@
 //! Attempts that any node may execute.
 
+use std::{collections::VecDeque, sync::Arc};
+
 use bytes::Bytes;
-use windlass_core::{ClaimId, NodeId, RunId};
+use windlass_core::{ClaimId, NodeId, RunId, Time};
 
 use super::state::State;
 use crate::{
     DefinitionId, NewMessage, NewSpread, OUTCOME, Reach, SpreadClaim, SpreadClaimed, SpreadKey, SpreadRow,
-    StoreError, Written,
+    StoreError, Written, lane,
 };
 
 impl State {
     pub(super) fn publish(&mut self, run: RunId, definition: DefinitionId, tasks: &[NewSpread]) {
         let at = self.now;
+        let queue_key = self.runs[&run].image.run.queue_key.clone();
+        let lane: Arc<str> = lane(queue_key.as_deref()).into();
+        for NewSpread { queue, .. } in tasks.iter().filter(|_| queue_key.is_some()) {
+            self.queues.entry(queue.clone()).or_default();
+        }
         for NewSpread { key, queue } in tasks {
             if self.has_outcome(run, key) {
                 continue;
@@ -28,6 +35,7 @@ impl State {
                         workflow: image.run.workflow.clone(),
                         definition,
                         queue: queue.clone(),
+                        lane: Arc::clone(&lane),
                         priority: image.run.priority,
                         at,
                         deaths: 0,
@@ -101,13 +109,32 @@ impl State {
         let holder = Some((request.node, request.claim));
         let mut tasks = self.tasks_where(|row| row.holder == holder);
         if tasks.is_empty() {
-            tasks = request.choose(self.claimable_tasks(request));
+            tasks = request.choose(self.tasks_on_offer(request, request.room).0);
+            self.note_tasks(request.node, &tasks);
             for row in &mut tasks {
                 row.holder = holder;
                 self.hold_task(row, holder, 0);
             }
+            tasks.sort_by(SpreadRow::by_urgency);
         }
-        Ok(SpreadClaimed { now: self.now, tasks, more: !self.claimable_tasks(request).is_empty() })
+        let (left, next) = self.tasks_on_offer(request, 1);
+        let more = request.room > 0 && left.iter().any(|stream| !stream.is_empty());
+        let limited = request.queues.iter().any(|(queue, _)| self.queues.contains_key(queue));
+        Ok(SpreadClaimed { now: self.now, tasks, more, next, limited })
+    }
+
+    /// What a request with so much room might get: one stream for all queues that were not declared, and one for each that
+    /// was, and when the rate of one lets the next be taken.
+    fn tasks_on_offer(&self, request: &SpreadClaim, room: usize) -> (Vec<VecDeque<SpreadRow>>, Option<Time>) {
+        let is_plain = |row: &SpreadRow| !self.queues.contains_key(&row.queue);
+        let mut streams = vec![self.claimable_tasks(request).into_iter().filter(is_plain).collect()];
+        let mut next = None;
+        for (queue, limit) in request.queues.iter().filter(|(queue, _)| self.queues.contains_key(queue)) {
+            let (turn, when) = self.task_turn(request, queue, room.min(*limit).min(request.room));
+            streams.push(turn);
+            next = next.into_iter().chain(when).min();
+        }
+        (streams, next)
     }
 
     pub(super) fn held_tasks(&self, node: NodeId) -> Vec<SpreadRow> {
@@ -124,12 +151,12 @@ impl State {
         held.len()
     }
 
-    fn claimable_tasks(&self, request: &SpreadClaim) -> Vec<SpreadRow> {
+    pub(super) fn claimable_tasks(&self, request: &SpreadClaim) -> Vec<SpreadRow> {
         self.tasks_where(|row| row.holder.is_none() && request.is_for(row))
     }
 
     /// The published attempts for which `wanted` holds, by urgency.
-    fn tasks_where(&self, wanted: impl Fn(&SpreadRow) -> bool) -> Vec<SpreadRow> {
+    pub(super) fn tasks_where(&self, wanted: impl Fn(&SpreadRow) -> bool) -> Vec<SpreadRow> {
         let published = self.open.iter().flat_map(|run| &self.runs[run].image.published);
         let mut tasks: Vec<_> = published.filter(|row| wanted(row)).cloned().collect();
         tasks.sort_by(SpreadRow::by_urgency);

@@ -103,6 +103,7 @@ pub(super) async fn what_is_published_shows_everything_it_was_given<F: Fixture>(
         workflow: "etl".into(),
         definition: version,
         queue: "gpu".into(),
+        lane: "".into(),
         priority: 3,
         at,
         deaths: 0,

@@ -82,6 +82,7 @@ impl Ask {
                 names.workflows(&mut claim.workflows);
                 show(store.claim_tasks(claim).await.map(|mut claimed| {
                     names.spread(&mut claimed.tasks);
+                    claimed.limited = false;
                     claimed
                 }))
             }

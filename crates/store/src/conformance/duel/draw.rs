@@ -18,7 +18,7 @@ use crate::{
 
 pub(super) const QUEUES: [&str; 2] = ["default", "slow"];
 /// The queue that has limits.
-const TIGHT: &str = "tight";
+pub(super) const TIGHT: &str = "tight";
 const TOPICS: [&str; 6] = ["paid", "cancel", "go", OUTCOME, ">a", ">b"];
 const CHILDREN: [&str; 2] = [">a", ">b"];
 const CELLS: [&str; 2] = ["stripe", "bank"];

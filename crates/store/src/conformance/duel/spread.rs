@@ -8,9 +8,9 @@ use super::{
     Dice,
     arena::World,
     ask::Ask,
-    draw::{QUEUES, claim_id, payload},
+    draw::{QUEUES, TIGHT, claim_id, payload},
 };
-use crate::{Act, NewSpread, Place, Reach, SpreadClaim, SpreadKey};
+use crate::{Act, NewSpread, Place, Reach, RunImage, SpreadClaim, SpreadKey};
 
 impl World {
     pub(super) fn claim_tasks(&self, dice: &mut Dice, node: NodeId) -> Ask {
@@ -21,7 +21,9 @@ impl World {
             return Ask::ClaimTasks(again.clone());
         }
         let room = |dice: &mut Dice| dice.one([0, 1, 2, 1000, 1000]);
-        let queues = dice.some(&QUEUES, 80).into_iter().map(|queue| (queue.into(), room(dice))).collect();
+        let mut names = dice.some(&QUEUES, 80);
+        names.extend(dice.chance(80).then_some(TIGHT));
+        let queues = names.into_iter().map(|queue| (queue.into(), room(dice))).collect();
         let published = self.images.iter().flat_map(|image| &image.published);
         let free: Vec<_> = published.filter(|row| row.holder.is_none()).cloned().collect();
         // Something that is there, or whatever comes.
@@ -42,7 +44,11 @@ impl World {
 
     pub(super) fn publish(&self, dice: &mut Dice, claim: ClaimId) -> Act {
         let definition = dice.pick(&self.versions).map_or(crate::DefinitionId(1), |(_, id)| id);
-        let queue = dice.one(QUEUES).into();
+        // A key declares the queue, and most are to be left undeclared.
+        let holds = |image: &&RunImage| matches!(image.standing.place, Place::Owned { claim: held, .. } if held == claim);
+        let has_key = self.images.iter().find(holds).is_some_and(|image| image.run.queue_key.is_some());
+        let is_tight = dice.chance(if has_key { 98 } else { 20 });
+        let queue: Arc<str> = if is_tight { TIGHT } else { dice.one(QUEUES) }.into();
         let tasks = spread_keys(dice).into_iter().map(|key| NewSpread { key, queue: Arc::clone(&queue) });
         Act::Publish { claim, definition, tasks: tasks.collect() }
     }
