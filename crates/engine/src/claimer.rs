@@ -180,11 +180,18 @@ impl Claimer {
         let node = &self.node;
         node.forget_due();
         let looked = node.hub.store.look(self.request(id, ClaimId::new(), room, true)).await?;
-        node.limited.store(looked.limited, Ordering::Release);
+        self.learn_limited(room, looked.limited);
         node.hub.clock.follow(looked.now);
         node.learn_due(looked.next_due);
         self.poll = Instant::now() + node.options.poll;
         Ok(looked)
+    }
+
+    /// Without room not all queues are asked for.
+    fn learn_limited(&self, room: usize, limited: bool) {
+        if room > 0 {
+            self.node.limited.store(limited, Ordering::Release);
+        }
     }
 
     fn request(&self, id: NodeId, claim: ClaimId, room: usize, free_own: bool) -> Claim {
@@ -224,7 +231,7 @@ impl Claimer {
         let request = self.request(id, claim, room, free_own);
         let Claimed { now, runs, next_due, more, limited } = node.hub.store.claim(request).await?;
         self.unanswered = None;
-        node.limited.store(limited, Ordering::Release);
+        self.learn_limited(room, limited);
         node.hub.clock.follow(now);
         node.learn_due(next_due);
         metric::runs_claimed(runs.len());

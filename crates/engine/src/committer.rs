@@ -130,10 +130,10 @@ struct Lane {
     submitted: Notify,
 }
 
-/// Whether it may have to wait for whoever takes the same key.
+/// Whether it may have to wait for whoever takes the same key, or declares the same queue by a key in it.
 fn has_key(unit: &Unit) -> bool {
     match &unit.act {
-        Act::Start(new) => new.key.is_some(),
+        Act::Start(new) => new.key.is_some() || new.queue_key.is_some(),
         Act::Send(message) => message.key.is_some(),
         _ => false,
     }

@@ -5,7 +5,7 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 use windlass_store::{QueueChange, QueueRow};
 pub use windlass_store::{QueueChanged, QueueLimits, Rate};
 
-use crate::{Client, Error};
+use crate::{Client, Error, reserved::wrong_queue};
 
 /// Says how much of a queue may be under way: a future that is ready when it is so.
 ///
@@ -49,7 +49,7 @@ pub struct Queues {
 
 impl QueueSetup {
     pub(crate) fn new(client: Client, name: Arc<str>) -> Self {
-        let wrong = name.is_empty().then(|| "a queue needs a name".to_owned());
+        let wrong = wrong_queue(&name);
         Self { client, name, limits: QueueLimits::default(), wrong }
     }
 
@@ -76,6 +76,7 @@ impl QueueSetup {
             let why = format!("the rate of queue `{}` is for no time at all: name a span", self.name);
             self.wrong.get_or_insert(why);
         }
+        let per = whole_micros(per);
         self.limit("rate", runs, |limits| limits.rate = Some(Rate { count: runs, per }))
     }
 
@@ -172,7 +173,16 @@ impl Queues {
     }
 }
 
+/// The shortest span of whole microseconds that is as long, which is what a store keeps.
+fn whole_micros(span: Duration) -> Duration {
+    let micros = span.as_nanos().div_ceil(1000).min(i64::MAX.unsigned_abs().into());
+    Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
+}
+
 async fn change(client: &Client, name: Arc<str>, change: QueueChange) -> Result<QueueChanged, Error> {
+    if let Some(why) = wrong_queue(&name) {
+        return Err(Error::Invalid(why));
+    }
     let changed = client.hub().store.change_queue(name, change).await?;
     if let Some(node) = client.node() {
         node.claim.notify_one();

@@ -42,3 +42,12 @@ pub(crate) fn refuse_steering(run: RunId, workflow: &str, key: Option<&str>) -> 
     };
     Err(Error::Invalid(format!("run {run} is the engine's own: {instead}")))
 }
+
+/// Why nothing may be said of a queue of this name, or put into it, if so: the engine's own runs have one.
+pub(crate) fn wrong_queue(queue: &str) -> Option<String> {
+    match queue {
+        "" => Some("a queue needs a name".to_owned()),
+        "windlass" => Some(format!("the queue `{queue}` is the engine's own: choose another name")),
+        _ => None,
+    }
+}

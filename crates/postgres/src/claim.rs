@@ -47,7 +47,7 @@ pub(crate) async fn look(session: &Session, known: &Declared, request: &Claim) -
     let limited = known.learn(row.try_get(4)?);
     let mut looked = Looked { now, next_due, work, own_blocked, limited };
     if limited {
-        let found = session.look(async || limited::look(session, request, now).await).await?;
+        let found = session.look(async || limited::look(session, request).await).await?;
         looked.work |= found.any;
         looked.next_due = next_due.into_iter().chain(found.next).min();
     }

@@ -14,16 +14,17 @@ use windlass_store::{
 use crate::{column, error::Fault, session::Session};
 
 const CREATE: &str = "INSERT INTO {s}.queue (name) VALUES ($1) ON CONFLICT DO NOTHING";
+const EXISTS: &str = "SELECT EXISTS (SELECT FROM {s}.queue WHERE name = $1)";
 const LOCK: &str = "\
-    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor \
+    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor, {s}.moment(), counted \
     FROM {s}.queue WHERE name = $1 FOR UPDATE";
 const CHANGE: &str = "\
     UPDATE {s}.queue SET concurrency = $2, per_node = $3, per_key = $4, rate_count = $5, rate_per = $6, hold = $7, \
-        paused = $8 WHERE name = $1";
-/// Whoever gets a run writes to `holding`, and whoever gets an attempt to `spread`, and locks that table before it looks
-/// whether a queue was declared. So, with this lock, whoever did not see the declaration has committed, and the next one
-/// sees it.
-const EXCLUDE: &str = "LOCK TABLE {s}.holding, {s}.spread IN SHARE MODE";
+        paused = $8, counted = true WHERE name = $1";
+/// Whatever a node does begins with a lock on its own name, shared. So whoever has all of them to himself has every
+/// transaction behind him that began before the queue could be seen, and the next ones see it.
+const NODES: &str = "SELECT id FROM {s}.node WHERE NOT dead ORDER BY id";
+const EXCLUDE: &str = "SELECT pg_advisory_xact_lock($1)";
 const FREE_IDLE: &str = "DELETE FROM {s}.slot WHERE queue = $1 AND node IS NULL";
 /// Runs of a queue that are held and have no slot.
 const COUNT_HELD: &str = "\
@@ -32,10 +33,11 @@ const COUNT_HELD: &str = "\
     WHERE h.queue = $1 AND NOT EXISTS (SELECT FROM {s}.slot AS s WHERE s.run = h.run OFFSET 0) ORDER BY h.run";
 const ALL: &str = "\
     SELECT q.name, q.concurrency, q.per_node, q.per_key, q.rate_count, q.rate_per, q.hold, q.paused, q.cursor, \
-           a.depth, (SELECT r.created_at FROM {s}.run AS r WHERE r.id = a.oldest), \
+           {s}.moment(), a.depth, (SELECT r.created_at FROM {s}.run AS r WHERE r.id = a.oldest), \
            (SELECT count(*) FROM {s}.slot AS s WHERE s.queue = q.name) + t.others \
     FROM {s}.queue AS q CROSS JOIN LATERAL (\
-        SELECT count(*) AS depth, (array_agg(run ORDER BY run))[1] AS oldest FROM {s}.ready WHERE queue = q.name) AS a \
+        SELECT (SELECT count(*) FROM {s}.ready WHERE queue = q.name) AS depth, \
+               (SELECT run FROM {s}.ready WHERE queue = q.name ORDER BY run LIMIT 1) AS oldest) AS a \
     CROSS JOIN LATERAL (\
         SELECT count(*) - count(DISTINCT t.run) FILTER (WHERE EXISTS (\
             SELECT FROM {s}.slot AS s WHERE s.run = t.run AND s.queue = q.name)) AS others \
@@ -44,11 +46,11 @@ const ALL: &str = "\
     WHERE $1::text IS NULL OR q.name = $1 ORDER BY q.name";
 /// The declared ones among some queues.
 const DECLARED: &str = "\
-    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor \
+    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor, {s}.moment() \
     FROM {s}.queue WHERE name = ANY ($1) ORDER BY name";
 /// The same of those that nobody else takes from just now, so that nobody does until the transaction is over.
 const TURN: &str = "\
-    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor \
+    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor, {s}.moment() \
     FROM {s}.queue WHERE name = ANY ($1) ORDER BY name FOR UPDATE SKIP LOCKED";
 const SLOTS: &str =
     "SELECT no, lane, node IS NOT DISTINCT FROM $2, run, node IS NULL FROM {s}.slot WHERE queue = $1";
@@ -57,9 +59,11 @@ const TASKS: &str = "\
     SELECT t.run, t.lane, n.id IS NOT DISTINCT FROM $2 FROM {s}.node AS n CROSS JOIN LATERAL (\
         SELECT run, lane FROM {s}.spread WHERE node = n.id AND queue = $1 OFFSET 0) AS t";
 const BEGUN: &str = "SELECT at, count FROM {s}.begun WHERE queue = $1 ORDER BY at";
+/// One that has a slot already, since it was given up a moment ago in a queue that holds, keeps that.
 const TAKE: &str = "\
     INSERT INTO {s}.slot (queue, no, lane, run, node) \
-    SELECT $1, unnest($2::int[]), unnest($3::text[]), unnest($4::uuid[]), unnest($5::uuid[])";
+    SELECT $1, unnest($2::int[]), unnest($3::text[]), unnest($4::uuid[]), unnest($5::uuid[]) \
+    ON CONFLICT (run) DO UPDATE SET node = excluded.node";
 const RETAKE: &str = "UPDATE {s}.slot SET node = $2 WHERE run = ANY ($1)";
 const CURSOR: &str = "UPDATE {s}.queue SET cursor = $2 WHERE name = $1";
 const FORGET: &str = "DELETE FROM {s}.begun WHERE queue = $1 AND at <= $2";
@@ -105,6 +109,8 @@ impl Declared {
 pub(crate) struct Queue {
     pub(crate) name: String,
     pub(crate) state: QueueState,
+    /// When it was read. A transaction may have begun long before it got the queue, and a rate counts from then.
+    pub(crate) at: Time,
 }
 
 /// What of a queue is under way, as a node sees it.
@@ -122,13 +128,18 @@ pub(crate) struct NewSlot {
 }
 
 /// Changes what a queue is told.
+///
+/// One that is new is declared first, for all to see: then whoever does not see it can be waited for.
 pub(crate) async fn change(
     session: &Session,
     name: &str,
     change: QueueChange,
 ) -> Result<QueueChanged, Fault> {
+    if change == QueueChange::Paused(false) && !session.one(EXISTS, &[&name]).await?.try_get::<_, bool>(0)? {
+        return Ok(QueueChanged::Unchanged);
+    }
+    let created = session.transact(None, async |_| Ok(session.execute(CREATE, &[&name]).await? > 0)).await?;
     let work = async |now: Time| {
-        let created = session.execute(CREATE, &[&name]).await? > 0;
         let row = session.one(LOCK, &[&name]).await?;
         let Queue { state: before, .. } = queue(&row)?;
         let mut state = before.clone();
@@ -143,17 +154,27 @@ pub(crate) async fn change(
         if !state.limits.hold {
             session.execute(FREE_IDLE, &[&name]).await?;
         }
-        session.execute(EXCLUDE, &[]).await?;
-        let held = session.query(COUNT_HELD, &[&name]).await?;
-        let slot = |row: &Row| {
-            Ok::<_, Fault>(NewSlot { run: row.try_get(0)?, lane: row.try_get(1)?, node: row.try_get(2)? })
-        };
-        let held = held.iter().map(slot).collect::<Result<Vec<_>, _>>()?;
-        let seats = seats(session, name, &state, None, now).await?;
-        take(session, name, &seats.load, held).await?;
+        if !row.try_get::<_, bool>(10)? {
+            count_held(session, name, &state, now).await?;
+        }
         Ok(if created { QueueChanged::Created } else { QueueChanged::Updated })
     };
     session.transact(None, work).await
+}
+
+/// Gives slots to the runs that were held before the queue was declared.
+async fn count_held(session: &Session, name: &str, state: &QueueState, now: Time) -> Result<(), Fault> {
+    for row in session.query(NODES, &[]).await? {
+        let node = column::node_id(&row, 0)?;
+        session.execute(EXCLUDE, &[&session.lock_of(node.as_bytes())]).await?;
+    }
+    let held = session.query(COUNT_HELD, &[&name]).await?;
+    let slot = |row: &Row| {
+        Ok::<_, Fault>(NewSlot { run: row.try_get(0)?, lane: row.try_get(1)?, node: row.try_get(2)? })
+    };
+    let held = held.iter().map(slot).collect::<Result<Vec<_>, _>>()?;
+    let seats = seats(session, name, state, None, now).await?;
+    take(session, name, &seats.load, held).await
 }
 
 async fn write(session: &Session, name: &str, state: &QueueState) -> Result<(), Fault> {
@@ -170,14 +191,14 @@ async fn write(session: &Session, name: &str, state: &QueueState) -> Result<(), 
 /// The queues that were declared, by name.
 pub(crate) async fn all(session: &Session, only: Option<&str>) -> Result<Vec<QueueRow>, Fault> {
     let show = |row: &Row| {
-        let Queue { name, state } = queue(row)?;
+        let Queue { name, state, .. } = queue(row)?;
         let number = |at: usize| row.try_get::<_, i64>(at).map(i64::cast_unsigned);
         Ok(QueueRow {
             limits: state.limits,
             paused: state.paused,
-            depth: number(9)?,
-            oldest: row.try_get::<_, Option<i64>>(10)?.map(Time),
-            running: number(11)?,
+            depth: number(10)?,
+            oldest: row.try_get::<_, Option<i64>>(11)?.map(Time),
+            running: number(12)?,
             ..QueueRow::new(Arc::from(name))
         })
     };
@@ -217,7 +238,7 @@ fn queue(row: &Row) -> Result<Queue, Fault> {
         hold: row.try_get(6)?,
     };
     let state = QueueState { limits, paused: row.try_get(7)?, cursor: row.try_get(8)? };
-    Ok(Queue { name: row.try_get(0)?, state })
+    Ok(Queue { name: row.try_get(0)?, state, at: column::time(row, 9)? })
 }
 
 /// Takes slots from runs that nobody holds, in a queue that does not hold: somebody may have parked one while that was
@@ -291,22 +312,17 @@ pub(crate) async fn retake(session: &Session, runs: &[Uuid], node: NodeId) -> Re
 }
 
 /// Notes whose turn it was last, and that so many were taken.
-pub(crate) async fn note(
-    session: &Session,
-    queue: &Queue,
-    lane: &str,
-    now: Time,
-    count: usize,
-) -> Result<(), Fault> {
+pub(crate) async fn note(session: &Session, queue: &Queue, lane: &str, count: usize) -> Result<(), Fault> {
     let turn: [&(dyn ToSql + Sync); 2] = [&queue.name, &lane];
     let Some(rate) = queue.state.limits.rate else {
         session.execute(CURSOR, &turn).await?;
         return Ok(());
     };
-    let past = now.0.saturating_sub(column::micros(rate.per));
+    let past = queue.at.0.saturating_sub(column::micros(rate.per));
+    let noted = rate.noted(queue.at).0;
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     let past: [&(dyn ToSql + Sync); 2] = [&queue.name, &past];
-    let begun: [&(dyn ToSql + Sync); 3] = [&queue.name, &now.0, &count];
+    let begun: [&(dyn ToSql + Sync); 3] = [&queue.name, &noted, &count];
     let (noted, forgotten, begun) = tokio::join!(
         session.execute(CURSOR, &turn),
         session.execute(FORGET, &past),

@@ -87,8 +87,7 @@ const CANDIDATES: &str = "\
         WHERE s.node IS NULL AND s.queue = q.queue AND s.lane = '' AND s.workflow = v.workflow \
           AND s.definition = v.version AND (s.deaths >= $7) = k.suspect \
         ORDER BY s.priority, s.run, s.step, s.attempt LIMIT least(q.room, k.most) FOR UPDATE SKIP LOCKED) AS head";
-/// Takes these, but for what somebody else is moving, and for those of queues that were declared just now: whoever declares
-/// one has every writer out of this table, and a statement locks its tables before it sees what is in them.
+/// Takes these, but for what somebody else is moving, and for those of queues that were declared just now.
 const TAKE: &str = "\
     WITH free AS MATERIALIZED (\
         SELECT s.run, s.step, s.attempt FROM unnest($3::uuid[], $4::text[], $5::int[]) AS u (run, step, attempt) \
@@ -186,14 +185,14 @@ pub(crate) async fn claim(session: &Session, request: &SpreadClaim) -> Result<Sp
         tasks.retain(|row| row.holder == holder);
         let (mut more, mut next, is_repeat) = (false, None, !tasks.is_empty());
         if limited {
-            let mut offer = TaskOffer::new(session, request, now, request.room).await?;
+            let mut offer = TaskOffer::new(session, request, request.room).await?;
             if !is_repeat {
                 let chosen = request.choose(std::mem::take(&mut offer.streams));
                 tasks = seize(session, request, &chosen, &offer.in_turn()).await?;
-                offer.note(session, now, &tasks).await?;
+                offer.note(session, &tasks).await?;
                 more = tasks.len() < chosen.len();
             }
-            let left = TaskOffer::new(session, request, now, 1).await?;
+            let left = TaskOffer::new(session, request, 1).await?;
             more = request.room > 0 && (more || left.passed || left.any());
             next = left.next;
         } else {

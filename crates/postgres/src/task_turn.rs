@@ -65,12 +65,7 @@ pub(crate) struct TaskOffer {
 
 impl TaskOffer {
     /// What there is for somebody with so much room, in queues that nobody else takes from until the transaction is over.
-    pub(crate) async fn new(
-        session: &Session,
-        request: &SpreadClaim,
-        now: Time,
-        room: usize,
-    ) -> Result<Self, Fault> {
+    pub(crate) async fn new(session: &Session, request: &SpreadClaim, room: usize) -> Result<Self, Fault> {
         let names: Vec<&str> = request.queues.iter().map(|(queue, _)| &**queue).collect();
         let declared = queue::declared(session, &names).await?;
         let turns = in_turn(session, &declared, queue::turn(session, &names).await?).await?;
@@ -82,7 +77,7 @@ impl TaskOffer {
         let mut offer = Self { streams, turns: Vec::new(), next: None, passed };
         for turn in turns {
             let room = room.min(request.room_in(&turn.name));
-            offer.add(session, request, now, turn, room).await?;
+            offer.add(session, request, turn, room).await?;
         }
         Ok(offer)
     }
@@ -91,12 +86,11 @@ impl TaskOffer {
         &mut self,
         session: &Session,
         request: &SpreadClaim,
-        now: Time,
         turn: Queue,
         room: usize,
     ) -> Result<(), Fault> {
-        let Queue { name, state } = &turn;
-        let seats = queue::seats(session, name, state, Some(request.node), now).await?;
+        let Queue { name, state, at } = &turn;
+        let seats = queue::seats(session, name, state, Some(request.node), *at).await?;
         if room > 0 && !state.paused {
             let load = &seats.load;
             let sharers = sharers(session, request, name, load).await?;
@@ -123,11 +117,11 @@ impl TaskOffer {
     }
 
     /// Notes what was taken from declared queues, in this order.
-    pub(crate) async fn note(&self, session: &Session, now: Time, taken: &[SpreadRow]) -> Result<(), Fault> {
+    pub(crate) async fn note(&self, session: &Session, taken: &[SpreadRow]) -> Result<(), Fault> {
         for (queue, seats) in &self.turns {
             let fresh = seats.load.fresh(taken.iter().filter(|row| *row.queue == *queue.name));
             if let Some(last) = fresh.last() {
-                queue::note(session, queue, &last.lane, now, fresh.len()).await?;
+                queue::note(session, queue, &last.lane, fresh.len()).await?;
             }
         }
         Ok(())

@@ -145,6 +145,44 @@ async fn a_queue_that_is_declared_while_runs_begin_counts_every_one_of_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_ends_while_a_queue_is_declared_leaks_no_slot() {
+    let schema = fresh();
+    let (one, two) = (Process::new(&schema).await, Process::new(&schema).await);
+    one.enqueue("tight", None, 1).await;
+    let (claim, claimed) = one.claim(&["tight"], 1).await;
+    // The end is written, and kept from being committed.
+    let stranger = connect(cluster().url()).await;
+    let lock = format!("BEGIN; LOCK TABLE {schema}.inbox IN ACCESS EXCLUSIVE MODE");
+    stranger.batch_execute(&lock).await.unwrap();
+    let runs = [claimed.runs[0].run.id];
+    let ending = one.end(claim, &runs);
+    let declaring = async {
+        waits_for_a_lock(&stranger, &schema).await;
+        let declaring = two.limit("tight", QueueLimits { concurrency: Some(1), ..QueueLimits::default() });
+        let letting_go = async {
+            // It either comes to its end before this is over, or waits for whoever ends the run.
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            stranger.batch_execute("COMMIT").await.unwrap();
+        };
+        tokio::join!(declaring, letting_go);
+    };
+    tokio::join!(ending, declaring);
+    assert_eq!(two.store.queues(None).await.unwrap()[0].running, 0);
+    two.enqueue("tight", None, 1).await;
+    assert_eq!(two.claim(&["tight"], 9).await.1.runs.len(), 1);
+}
+
+/// Until somebody waits for a lock on the inbox.
+async fn waits_for_a_lock(client: &tokio_postgres::Client, schema: &str) {
+    let sql = format!(
+        "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = '{schema}.inbox'::regclass AND NOT granted)"
+    );
+    while !client.query_one(&sql, &[]).await.unwrap().get::<_, bool>(0) {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn one_queue_that_is_locked_does_not_keep_the_others_waiting() {
     let schema = fresh();
     let process = Process::new(&schema).await;

@@ -133,7 +133,7 @@ pub(crate) fn change(desk: &mut Desk, name: &Arc<str>, change: QueueChange) -> R
         QueueChange::Limits(limits) => state.limits = limits,
         QueueChange::Paused(paused) => state.paused = paused,
     }
-    if before.as_ref() == Some(&state) {
+    if before.as_ref().map_or(change == QueueChange::Paused(false), |before| *before == state) {
         return Ok(QueueChanged::Unchanged);
     }
     let limits = serde_json::json!(state.limits).to_string();
@@ -153,6 +153,8 @@ pub(crate) fn change(desk: &mut Desk, name: &Arc<str>, change: QueueChange) -> R
 fn count_held(conn: &Connection, queue: i64) -> rusqlite::Result<()> {
     let mut listed: Vec<_> = holding::newest(conn)?.into_iter().collect();
     listed.sort_unstable_by_key(|(run, _)| *run);
+    let load = Load::new(&QueueLimits::default(), Time(0), slots(conn, queue, -1)?, [], &[]);
+    let mut numbers = load.free_numbers();
     for (run, (node, _)) in listed {
         let core = run::core(conn, run)?.filter(|core| core.queue == queue);
         let Some(core) = core else { continue };
@@ -160,8 +162,7 @@ fn count_held(conn: &Connection, queue: i64) -> rusqlite::Result<()> {
         if has_slot || place::is_elsewhere(conn, run, &core)? {
             continue;
         }
-        let load = Load::new(&QueueLimits::default(), Time(0), slots(conn, queue, node)?, [], &[]);
-        let Some(no) = load.free_numbers().next() else { continue };
+        let Some(no) = numbers.next() else { continue };
         take(conn, queue, no, &run::lane(conn, run)?, run, node)?;
     }
     Ok(())
@@ -236,7 +237,7 @@ pub(crate) fn begin(
 ) -> rusqlite::Result<()> {
     let past = now.0.saturating_sub(column::micros(rate.per));
     conn.prepare_cached(FORGET)?.execute([queue, past])?;
-    conn.prepare_cached(BEGIN)?.execute(params![queue, now.0, count])?;
+    conn.prepare_cached(BEGIN)?.execute(params![queue, rate.noted(now).0, count])?;
     Ok(())
 }
 

@@ -245,11 +245,24 @@ fn left(limit: Option<u32>, taken: usize) -> usize {
 }
 
 impl Rate {
+    /// The time under which it is noted that something is taken now: a little later, so that there are no more than a
+    /// thousand of them in a span, however long that is.
+    #[must_use]
+    pub fn noted(&self, now: Time) -> Time {
+        let grain = i64::try_from(self.per.as_micros() / 1000).unwrap_or(i64::MAX).max(1);
+        let over = now.0.rem_euclid(grain);
+        if over == 0 { now } else { Time(now.0.saturating_add(grain - over)) }
+    }
+
     /// How many may be taken now, and, when that is none, when the next one may be: in no span of this length are more
     /// taken than so many. `begun` says how many were taken when, oldest first.
+    ///
+    /// What lies more than a span ahead was noted by a clock that has been put back since, and is not counted: or nothing
+    /// would begin until the clock is there again.
     #[must_use]
     pub fn left(&self, now: Time, begun: &[(Time, u32)]) -> (usize, Option<Time>) {
-        let recent: Vec<_> = begun.iter().filter(|(at, _)| *at + self.per > now).collect();
+        let is_recent = |at: Time| at + self.per > now && at <= now + self.per;
+        let recent: Vec<_> = begun.iter().filter(|(at, _)| is_recent(*at)).collect();
         let count: u64 = recent.iter().map(|(_, count)| u64::from(*count)).sum();
         let limit = u64::from(self.count);
         if count < limit {
@@ -453,5 +466,21 @@ mod tests {
         assert_eq!(rate.left(Time(150), &begun), (3, None));
         let lowered = Rate { count: 1, ..rate };
         assert_eq!(lowered.left(Time(60), &begun), (0, Some(Time(150))));
+    }
+
+    #[test]
+    fn a_clock_that_is_put_back_stops_a_queue_for_two_spans_at_most() {
+        let rate = Rate { count: 1, per: Duration::from_micros(100) };
+        assert_eq!(rate.left(Time(1_000), &[(Time(1_100), 1)]), (0, Some(Time(1_200))));
+        assert_eq!(rate.left(Time(1_000), &[(Time(1_101), 1)]), (1, None));
+    }
+
+    #[test]
+    fn a_long_span_is_noted_in_a_thousand_parts_and_never_too_early() {
+        let day = Rate { count: 1, per: Duration::from_secs(86_400) };
+        let grain = 86_400_000;
+        assert_eq!(day.noted(Time(0)), Time(0));
+        assert_eq!((day.noted(Time(1)), day.noted(Time(grain))), (Time(grain), Time(grain)));
+        assert_eq!(Rate { count: 1, per: Duration::from_micros(999) }.noted(Time(7)), Time(7));
     }
 }

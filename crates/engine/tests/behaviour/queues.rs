@@ -265,7 +265,10 @@ async fn a_limit_of_nothing_says_to_pause_instead(lab: Lab) -> Result<()> {
     }
     let why = engine.queue("mail").rate(1, Duration::ZERO).await.unwrap_err().to_string();
     assert_eq!(why, "the rate of queue `mail` is for no time at all: name a span");
-    assert!(engine.queue("").concurrency(1).await.is_err());
+    assert!(engine.queue("").concurrency(1).await.is_err() && engine.queues().pause("").await.is_err());
+    let why = engine.queues().pause("windlass").await.unwrap_err().to_string();
+    assert_eq!(why, "the queue `windlass` is the engine's own: choose another name");
+    assert!(engine.queue("windlass").concurrency(1).await.is_err());
     assert!(engine.queues().list().await?.is_empty(), "nothing is stored before it is right");
     Ok(())
 }

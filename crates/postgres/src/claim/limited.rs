@@ -62,7 +62,7 @@ pub(super) async fn claim(session: &Session, request: &Claim) -> Result<Taken, F
         }
         None => (image::claimed(session, request, &took.rows).await?, image::holds(request, &took.rows)?),
     };
-    let after = session.look(async || look(session, request, took.now).await).await?;
+    let after = session.look(async || look(session, request).await).await?;
     let more = request.room > 0 && (took.is_full || took.passed || after.any);
     let next_due = took.next_due.into_iter().chain(after.next).min();
     Ok(Taken {
@@ -116,9 +116,9 @@ async fn take(session: &Session, request: &Claim, now: Time) -> Result<Took, Fau
         // One may have been declared just now.
         let all = declared.iter().chain(&turns);
         let declared: Vec<String> = all.map(|queue| queue.name.clone()).collect();
-        let offer = offer(session, request, now, request.room, turns, &declared).await?;
+        let offer = offer(session, request, request.room, turns, &declared).await?;
         let chosen = choose_from(request, offer.streams);
-        took.rows = seat(session, request, now, &offer.turns, &chosen).await?;
+        took.rows = seat(session, request, &offer.turns, &chosen).await?;
         took.passed |= took.rows.len() < chosen.len();
     } else {
         took.repeated = Some(repeated);
@@ -155,12 +155,12 @@ pub(super) struct Found {
 }
 
 /// Looks what the same request could take now.
-pub(super) async fn look(session: &Session, request: &Claim, now: Time) -> Result<Found, Fault> {
+pub(super) async fn look(session: &Session, request: &Claim) -> Result<Found, Fault> {
     let names: Vec<&str> = request.queues.iter().map(|(queue, _)| &**queue).collect();
     let turns = queue::declared(session, &names).await?;
     let limited = !turns.is_empty();
     let declared: Vec<String> = turns.iter().map(|queue| queue.name.clone()).collect();
-    let offer = offer(session, request, now, 1, turns, &declared).await?;
+    let offer = offer(session, request, 1, turns, &declared).await?;
     Ok(Found { any: offer.streams.iter().any(|stream| !stream.is_empty()), next: offer.next, limited })
 }
 
@@ -168,7 +168,6 @@ pub(super) async fn look(session: &Session, request: &Claim, now: Time) -> Resul
 async fn offer(
     session: &Session,
     request: &Claim,
-    now: Time,
     room: usize,
     turns: Vec<Queue>,
     declared: &[String],
@@ -178,8 +177,8 @@ async fn offer(
     for queue in turns {
         let limit =
             request.queues.iter().find(|(name, _)| **name == *queue.name).map_or(0, |(_, limit)| *limit);
-        let Queue { name, state } = &queue;
-        let seats = queue::seats(session, name, state, Some(request.node), now).await?;
+        let Queue { name, state, at } = &queue;
+        let seats = queue::seats(session, name, state, Some(request.node), *at).await?;
         let (stream, next) = turn(session, request, &queue, &seats, room.min(limit)).await?;
         offer.streams.push(stream);
         offer.next = offer.next.into_iter().chain(next).min();
@@ -236,7 +235,7 @@ async fn turn(
     seats: &Seats,
     room: usize,
 ) -> Result<(VecDeque<Candidate>, Option<Time>), Fault> {
-    let (Queue { name, state }, Seats { load, idle }) = (queue, seats);
+    let (Queue { name, state, .. }, Seats { load, idle }) = (queue, seats);
     if state.paused || room == 0 {
         return Ok((VecDeque::new(), None));
     }
@@ -397,7 +396,6 @@ fn choose_from(request: &Claim, mut streams: Vec<VecDeque<Candidate>>) -> Vec<Ca
 async fn seat(
     session: &Session,
     request: &Claim,
-    now: Time,
     turns: &[(Queue, Seats)],
     chosen: &[Candidate],
 ) -> Result<Vec<Row>, Fault> {
@@ -427,7 +425,7 @@ async fn seat(
         let Some(last) = fresh.last() else { continue };
         let slot = |next: &&Candidate| NewSlot { run: next.run, lane: next.lane.clone(), node };
         let (noted, seated) = tokio::join!(
-            queue::note(session, queue, &last.lane, now, fresh.len()),
+            queue::note(session, queue, &last.lane, fresh.len()),
             queue::take(session, &queue.name, &seats.load, fresh.iter().map(slot).collect()),
         );
         noted?;

@@ -29,7 +29,8 @@ impl OwnSchema {
 
     fn set_clock(&self) {
         let sql = format!(
-            "CREATE OR REPLACE FUNCTION {}.clock() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT {}::bigint'",
+            "CREATE OR REPLACE FUNCTION {0}.clock() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT {1}::bigint'; \
+             CREATE OR REPLACE FUNCTION {0}.moment() RETURNS bigint LANGUAGE sql VOLATILE AS 'SELECT {1}::bigint'",
             self.schema,
             self.clock.now().0
         );

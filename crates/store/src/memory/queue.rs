@@ -41,6 +41,9 @@ pub(super) struct Turn {
 impl State {
     pub(super) fn change_queue(&mut self, name: &Arc<str>, change: QueueChange) -> QueueChanged {
         let is_new = !self.queues.contains_key(name);
+        if is_new && change == QueueChange::Paused(false) {
+            return QueueChanged::Unchanged;
+        }
         let queue = self.queues.entry(Arc::clone(name)).or_default();
         let before = queue.state.clone();
         match change {
@@ -222,7 +225,7 @@ impl Queue {
     fn begin(&mut self, now: Time, count: u32) {
         if let Some(rate) = self.state.limits.rate {
             self.begun.retain(|(at, _)| *at + rate.per > now);
-            self.begun.push((now, count));
+            self.begun.push((rate.noted(now), count));
         }
     }
 

@@ -170,13 +170,14 @@ pub(super) async fn a_node_executes_no_more_of_a_queue_than_its_share(fixture: i
 
 pub(super) async fn a_rate_counts_attempts_that_take_a_slot(fixture: impl Fixture) {
     let scene = Scene::new(fixture);
-    scene.limit_tasks(QueueLimits { rate: Some(Rate { count: 2, per: SECOND }), ..NO_LIMITS }).await;
+    let rate = Rate { count: 2, per: SECOND };
+    scene.limit_tasks(QueueLimits { rate: Some(rate), ..NO_LIMITS }).await;
     scene.publisher("default", "", &["a", "b", "c"]).await;
     let node = scene.node().await;
     let first = scene.seize(node, 9).await;
     assert_eq!(first.tasks.len(), 2);
-    assert_eq!((first.more, first.next), (false, Some(first.now + SECOND)));
-    scene.advance(SECOND);
+    assert_eq!((first.more, first.next), (false, Some(rate.noted(first.now) + SECOND)));
+    scene.advance(SECOND + SECOND / 1000);
     assert_eq!(scene.steps(node, 9).await, ["c"]);
     assert_eq!(scene.seize(node, 9).await.next, None, "nothing is left to be taken");
 }

@@ -293,6 +293,12 @@ pub(super) async fn a_paused_queue_keeps_what_it_has(fixture: impl Fixture) {
     assert_eq!(scene.place(run).await, Place::Owned { node, claim }, "what was taken goes on");
 }
 
+pub(super) async fn nothing_is_declared_by_resuming_what_was_never_paused(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    assert_eq!(scene.pause(false).await, QueueChanged::Unchanged);
+    assert!(scene.store.queues(None).await.expect("the store shows queues").is_empty());
+}
+
 pub(super) async fn a_run_of_a_declared_queue_is_not_held_from_its_start(fixture: impl Fixture) {
     let scene = Scene::new(fixture);
     let node = scene.node().await;
@@ -361,7 +367,8 @@ pub(super) async fn a_claim_sent_again_takes_no_second_slot(fixture: impl Fixtur
 pub(super) async fn a_rate_lets_no_more_be_taken_in_any_span(fixture: impl Fixture) {
     let scene = Scene::new(fixture);
     let node = scene.node().await;
-    scene.limit(QueueLimits { rate: Some(Rate { count: 3, per: SECOND }), ..NO_LIMITS }).await;
+    let rate = Rate { count: 3, per: SECOND };
+    scene.limit(QueueLimits { rate: Some(rate), ..NO_LIMITS }).await;
     let runs = scene.several("a", 8).await;
     let take = async |room| -> Claimed {
         let request = scene.asking(node, room).await;
@@ -373,16 +380,16 @@ pub(super) async fn a_rate_lets_no_more_be_taken_in_any_span(fixture: impl Fixtu
     scene.advance(SECOND / 2);
     let then = take(100).await;
     assert_eq!(ids(&then), runs[1..3]);
-    assert_eq!((then.more, then.next_due), (false, Some(first.now + SECOND)));
+    assert_eq!((then.more, then.next_due), (false, Some(rate.noted(first.now) + SECOND)));
     scene.done(node, runs[0], end(request.claim, RunState::Completed)).await;
     assert!(ids(&take(100).await).is_empty(), "an end does not give a start back");
-    scene.advance(SECOND / 2);
+    scene.advance(SECOND / 2 + SECOND / 1000);
     let next = take(100).await;
     assert_eq!(ids(&next), runs[3..4]);
-    assert_eq!(next.next_due, Some(then.now + SECOND));
+    assert_eq!(next.next_due, Some(rate.noted(then.now) + SECOND));
     scene.advance(SECOND * 2);
     let rest = take(100).await;
-    assert_eq!((ids(&rest), rest.next_due), (runs[4..7].to_vec(), Some(rest.now + SECOND)));
+    assert_eq!((ids(&rest), rest.next_due), (runs[4..7].to_vec(), Some(rate.noted(rest.now) + SECOND)));
 }
 
 pub(super) async fn a_limited_queue_is_passed_over_by_nobody_who_waits_for_a_time(fixture: impl Fixture) {
