@@ -291,7 +291,8 @@ async fn nudge(node: Option<&Arc<Node>>) {
     node.look_into_inboxes().await;
 }
 
-fn end_of(hub: &Hub, verdict: &windlass_core::Verdict) -> Result<NewEnd, Error> {
+/// The end of a run that nobody has begun.
+pub(crate) fn end_of(hub: &Hub, verdict: &windlass_core::Verdict) -> Result<NewEnd, Error> {
     let encode = |why: String| Error::Encode { what: "a verdict".to_owned(), why };
     let json = verdict.to_json().map_err(|error| encode(error.to_string()))?;
     let failure = hub.codec.encode(json.into()).map_err(|error| encode(error.to_string()))?;

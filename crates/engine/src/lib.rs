@@ -142,7 +142,7 @@ pub use jiff;
 pub use queues::{QueueChanged, QueueLimits, QueueSetup, QueueStatus, Queues, Rate};
 pub use runs::{Bulk, Runs};
 pub use settings::{var, var_or};
-pub use start::{BulkStart, Start};
+pub use start::{BulkStart, IfTaken, Start};
 pub use status::{AttemptStatus, CallStatus, RunStatus, TaskStatus};
 pub use tenants::{OpenTenants, Tenant, Tenants};
 pub use watch::{Update, Watch};

@@ -149,6 +149,13 @@ impl<C> StartIn<'_, C> {
         self
     }
 
+    /// What happens when a run has the key: see [`Start::if_taken`](crate::Start::if_taken). A run that is replaced is
+    /// cancelled by an order, which is given when the transaction commits.
+    pub fn if_taken(mut self, then: crate::IfTaken) -> Self {
+        self.settings.if_taken = Some(then);
+        self
+    }
+
     /// How long to wait, from this call on, before the run may begin.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.settings.delay = Some(delay);
@@ -190,10 +197,11 @@ impl<C: GenericClient + Sync> StartIn<'_, C> {
             key: settings.key.as_deref(),
             key_for: settings.key_life,
             or_existing: settings.or_existing,
+            if_taken: settings.if_taken.map(crate::IfTaken::name),
             queue: settings.queue.as_deref(),
             queue_key: settings.queue_key.as_deref(),
             priority: settings.priority,
-            delay: settings.delay,
+            delay: settings.if_taken.and_then(crate::IfTaken::delay).or(settings.delay),
             timeout: settings.timeout,
             tags: &settings.tags,
             context: context.as_deref(),

@@ -1,6 +1,7 @@
 //! Starting runs.
 
 mod bulk;
+mod if_taken;
 mod seat;
 
 use std::{
@@ -15,6 +16,7 @@ use std::{
 
 pub use bulk::BulkStart;
 use hmac_sha256::Hash;
+pub use if_taken::IfTaken;
 use seat::{NewSubject, Seat, started};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -48,6 +50,7 @@ pub(crate) struct Settings {
     pub(crate) key: Option<String>,
     pub(crate) key_life: Option<Duration>,
     pub(crate) or_existing: bool,
+    pub(crate) if_taken: Option<IfTaken>,
     pub(crate) queue: Option<Arc<str>>,
     pub(crate) queue_key: Option<Arc<str>>,
     pub(crate) priority: Option<u8>,
@@ -120,7 +123,13 @@ impl<O> Start<O> {
         self.set(|settings| settings.key_life = Some(life))
     }
 
-    /// Answers with the run that has the key even if its input is another.
+    /// What happens when a run has the [key](Self::key). Default: the same input answers with that run, and another is an
+    /// error.
+    pub fn if_taken(self, then: IfTaken) -> Self {
+        self.set(|settings| settings.if_taken = Some(then))
+    }
+
+    /// Answers with the run that has the key even if its input is another: [`IfTaken::Existing`].
     pub fn or_existing(self) -> Self {
         self.set(|settings| settings.or_existing = true)
     }
@@ -384,14 +393,19 @@ pub(crate) fn new_run(
         key: key.clone(),
         digest: digest(input.bytes()),
         life: settings.key_life.map_or(KeyLife::Kept, KeyLife::For),
-        conflict: if settings.or_existing { KeyConflict::ReturnExisting } else { KeyConflict::Refuse },
+        conflict: KeyConflict::Refuse,
     });
+    let key = match key {
+        Some(key) => Some(NewKey { conflict: IfTaken::conflict(settings, hub, &key.key)?, ..key }),
+        None if settings.if_taken.is_some() => return Err(Error::Invalid(if_taken::WITHOUT_KEY.into())),
+        None => None,
+    };
     Ok(NewRun {
         workflow: Arc::clone(workflow),
         queue: settings.queue.clone().unwrap_or_else(default_queue),
         queue_key: settings.queue_key.clone(),
         priority,
-        delay: settings.delay,
+        delay: settings.if_taken.and_then(IfTaken::delay).or(settings.delay),
         timeout: settings.timeout.or(timeout),
         input: hub.keep(format_args!("the input"), input.bytes().clone())?,
         context,

@@ -127,6 +127,50 @@ async fn a_start_leaves_the_same_whether_it_comes_from_rust_from_sql_or_in_a_tra
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_taken_key_is_rejected_replaced_or_put_off_and_a_rollback_undoes_that() -> Result<()> {
+    use windlass::{IfTaken, RunState};
+    let schema = schema();
+    let client = Client::connect(&url(&schema)).await?;
+    let mut application = application().await;
+    let hour = Duration::from_secs(3600);
+    let order = |id| Order { id, ..ORDER };
+    let first = client.start(order::workflow(), order(1)).key("k").delay(hour).await?;
+    let calls = [IfTaken::Reject, IfTaken::Replace, IfTaken::Debounce(2 * hour)];
+    for (commits, then) in [false, true].into_iter().flat_map(|commits| calls.map(|then| (commits, then))) {
+        let key_of =
+            async || client.run_by_key(&order::workflow(), "k").await.map(|run| run.map(|run| run.id()));
+        let before = key_of().await?.unwrap();
+        let transaction = application.transaction().await.unwrap();
+        let start =
+            start_in(&transaction, order::workflow(), order(2)).schema(&schema).key("k").if_taken(then);
+        let started = start.await;
+        match then {
+            IfTaken::Reject => {
+                assert!(matches!(started, Err(Error::KeyTaken { run, .. }) if run == before), "{started:?}");
+                continue;
+            }
+            IfTaken::Replace => assert_ne!(started?, before),
+            _ => assert_eq!(started?, before),
+        }
+        if commits {
+            transaction.commit().await.unwrap();
+            assert_eq!(key_of().await? == Some(before), then != IfTaken::Replace);
+        } else {
+            transaction.rollback().await.unwrap();
+            assert_eq!(key_of().await?, Some(before));
+            assert_eq!(first.status().await?.state, RunState::Pending);
+        }
+    }
+    let engine =
+        Engine::open(url(&schema)).resource(Seen::default()).workflow(order::workflow()).launch().await?;
+    assert!(engine.run(&order::workflow(), first.id()).await.is_err(), "it was replaced before it began");
+    let left = client.runs().live().list().await?;
+    assert_eq!(left.len(), 1, "the one that was put off");
+    engine.stop().await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_rolled_back_never_runs_and_what_commits_runs_once() -> Result<()> {
     let schema = schema();
     let engine =

@@ -123,8 +123,50 @@ BEGIN
         WHERE d.run = target AND d.topic = post.topic AND d.key = post.key);
 END $$;
 
--- Starts a run, and answers its id. The same key with the same input answers the run that has it. An option that is NULL
--- is as if it had been left out.
+-- Does to the run that has a key what a start says. Answers that run if it will do; else the key is free. A run that has begun
+-- is not locked: its engine would wait for whoever calls this.
+CREATE FUNCTION {s}.make_way(
+    of_workflow text, of_key text, if_taken text, new_run uuid, new_digest bytea, new_input bytea, new_context bytea,
+    now bigint, wait bigint
+) RETURNS uuid LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    known   record;
+    old     record;
+    is_live boolean;
+BEGIN
+    SELECT k.run, k.until INTO known FROM {s}.key AS k
+    WHERE k.workflow = of_workflow AND k.key = of_key AND (k.until IS NULL OR k.until > now) FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    SELECT r.queue, r.queue_key, r.priority, r.definition, r.generation INTO old FROM {s}.run AS r WHERE r.id = known.run;
+    is_live := FOUND AND NOT EXISTS (SELECT FROM {s}.ended AS e
+        WHERE e.workflow = of_workflow AND e.run = known.run AND e.generation = old.generation);
+    IF if_taken = 'reject' AND (is_live OR known.until IS NOT NULL) THEN
+        RAISE EXCEPTION 'the key `%` belongs to run %', of_key, known.run USING ERRCODE = 'WL002', DETAIL = known.run::text;
+    ELSIF if_taken = 'replace' AND is_live THEN
+        PERFORM {s}.post(known.run, '!cancel', convert_to('replaced by run ' || new_run, 'UTF8'), NULL);
+    ELSIF if_taken = 'debounce' AND is_live AND old.definition IS NULL THEN
+        DELETE FROM {s}.waiting AS w WHERE w.run = known.run AND w.state = 0;
+        IF NOT FOUND THEN
+            DELETE FROM {s}.ready AS a WHERE a.queue = old.queue AND a.lane = {s}.lane(old.queue_key)
+                AND a.workflow = of_workflow AND a.priority = old.priority AND a.run = known.run;
+        END IF;
+        IF FOUND THEN
+            UPDATE {s}.run AS r SET input = new_input, context = new_context, opened_at = {s}.later(now, wait)
+            WHERE r.id = known.run;
+            UPDATE {s}.key AS k SET digest = new_digest WHERE k.workflow = of_workflow AND k.key = of_key;
+            INSERT INTO {s}.waiting (run, workflow, state, until, topics)
+            VALUES (known.run, of_workflow, 0, {s}.later(now, wait), '{}');
+            RETURN known.run;
+        END IF;
+    END IF;
+    DELETE FROM {s}.key AS k WHERE k.workflow = of_workflow AND k.key = of_key;
+    RETURN NULL;
+END $$;
+
+-- Starts a run, and answers its id. The same key with the same input answers the run that has it, unless `if_taken` says
+-- otherwise. An option that is NULL is as if it had been left out.
 CREATE FUNCTION {s}.start(
     workflow    text,
     input       text     DEFAULT 'null',
@@ -138,7 +180,8 @@ CREATE FUNCTION {s}.start(
     key_for     interval DEFAULT NULL,
     or_existing boolean  DEFAULT false,
     trace       text     DEFAULT NULL,
-    queue_key   text     DEFAULT NULL
+    queue_key   text     DEFAULT NULL,
+    if_taken    text     DEFAULT NULL
 ) RETURNS uuid LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -152,8 +195,10 @@ DECLARE
     most    bigint   := {s}.micros('timeout', start.timeout);
     life    bigint   := {s}.micros('key_for', start.key_for);
     words   text[]   := ARRAY(SELECT unnest(start.tags));
+    looks   boolean  := coalesce(start.if_taken IN ('reject', 'replace', 'debounce'), false);
     digest  bytea;
     known   record;
+    standing uuid;
 BEGIN
     IF coalesce(start.workflow, '') = '' THEN
         RAISE EXCEPTION 'a run needs the name of a workflow' USING ERRCODE = 'WL003';
@@ -167,23 +212,38 @@ BEGIN
         RAISE EXCEPTION 'the context must be a JSON object, not %', start.context USING ERRCODE = 'WL003';
     ELSIF array_position(words, NULL) IS NOT NULL THEN
         RAISE EXCEPTION 'one of the tags is NULL' USING ERRCODE = 'WL003';
+    ELSIF start.if_taken NOT IN ('existing', 'reject', 'replace', 'debounce') THEN
+        RAISE EXCEPTION '`if_taken` is `%`, and not one of existing, reject, replace, debounce', start.if_taken
+            USING ERRCODE = 'WL003';
+    ELSIF start.if_taken IS NOT NULL AND start.key IS NULL THEN
+        RAISE EXCEPTION '`if_taken` says what happens when a key is taken, and there is none' USING ERRCODE = 'WL003';
     END IF;
     IF start.key IS NOT NULL THEN
         digest := substring(sha256(convert_to({s}.compact(start.input), 'UTF8')) FROM 1 FOR 16);
-        -- Whoever has just taken the key is waited for: rolled back, it did not.
-        INSERT INTO {s}.key AS k (workflow, key, run, digest, until)
-        VALUES (start.workflow, start.key, new_run, digest, {s}.later(now, life))
-        ON CONFLICT ON CONSTRAINT key_pkey
-        DO UPDATE SET run = excluded.run, digest = excluded.digest, until = excluded.until WHERE k.until <= now;
-        IF NOT FOUND THEN
+        LOOP
+            IF looks THEN
+                standing := {s}.make_way(start.workflow, start.key, start.if_taken, new_run, digest, payload,
+                                         nullif(seed, '{}'), now, wait);
+                IF standing IS NOT NULL THEN
+                    PERFORM {s}.stir();
+                    RETURN standing;
+                END IF;
+            END IF;
+            -- Whoever has just taken the key is waited for: rolled back, it did not.
+            INSERT INTO {s}.key AS k (workflow, key, run, digest, until)
+            VALUES (start.workflow, start.key, new_run, digest, {s}.later(now, life))
+            ON CONFLICT ON CONSTRAINT key_pkey
+            DO UPDATE SET run = excluded.run, digest = excluded.digest, until = excluded.until WHERE k.until <= now;
+            EXIT WHEN FOUND;
+            CONTINUE WHEN looks;
             SELECT k.run, k.digest INTO known FROM {s}.key AS k WHERE k.workflow = start.workflow AND k.key = start.key;
-            IF known.digest <> digest AND start.or_existing IS NOT TRUE THEN
+            IF known.digest <> digest AND start.or_existing IS NOT TRUE AND start.if_taken IS NULL THEN
                 RAISE EXCEPTION 'the key `%` belongs to run %, which has another input: use another key, or ask for that '
                     'run with `or_existing => true`', start.key, known.run
                     USING ERRCODE = 'WL002', DETAIL = known.run::text;
             END IF;
             RETURN known.run;
-        END IF;
+        END LOOP;
     END IF;
     INSERT INTO {s}.run (id, workflow, queue, priority, generation, opened_at, recoveries, created_at, timeout, input,
                          context, key, tags, trace, queue_key)
@@ -219,10 +279,11 @@ CREATE FUNCTION {s}.start(
     key_for     interval DEFAULT NULL,
     or_existing boolean  DEFAULT false,
     trace       text     DEFAULT NULL,
-    queue_key   text     DEFAULT NULL
+    queue_key   text     DEFAULT NULL,
+    if_taken    text     DEFAULT NULL
 ) RETURNS uuid LANGUAGE sql VOLATILE
 RETURN {s}.start(workflow, input::text, key, queue, priority, delay, timeout, tags, context, key_for, or_existing, trace,
-                 queue_key);
+                 queue_key, if_taken);
 
 CREATE FUNCTION {s}.start(
     workflow    text,
@@ -237,10 +298,11 @@ CREATE FUNCTION {s}.start(
     key_for     interval DEFAULT NULL,
     or_existing boolean  DEFAULT false,
     trace       text     DEFAULT NULL,
-    queue_key   text     DEFAULT NULL
+    queue_key   text     DEFAULT NULL,
+    if_taken    text     DEFAULT NULL
 ) RETURNS uuid LANGUAGE sql VOLATILE
 RETURN {s}.start(workflow, input::text, key, queue, priority, delay, timeout, tags, context, key_for, or_existing, trace,
-                 queue_key);
+                 queue_key, if_taken);
 
 -- Sends a run an event. Answers whether it can get there, or did under the same key before: false when the run has ended,
 -- or is not known.
@@ -289,6 +351,6 @@ END $$;
 
 REVOKE ALL ON FUNCTION
     {s}.start(text, text, text, text, integer, interval, interval, text[], jsonb, interval, boolean, text,
-              text),
+              text, text),
     {s}.send(uuid, text, text, text), {s}.cancel(uuid, text), {s}.run_by_key(text, text), {s}.version()
 FROM PUBLIC;

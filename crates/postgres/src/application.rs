@@ -16,7 +16,7 @@ use crate::{column, error::Fault, session::qualified};
 const START: &str = "\
     SELECT {s}.start(workflow => $1, input => $2, key => $3, queue => $4, priority => $5, delay => $6::interval, \
         timeout => $7::interval, tags => $8, context => $9::jsonb, key_for => $10::interval, or_existing => $11, \
-        trace => $12, queue_key => $13)";
+        trace => $12, queue_key => $13, if_taken => $14)";
 const SEND: &str = "SELECT {s}.send(run => $1, topic => $2, payload => $3, key => $4)";
 const CANCEL: &str = "SELECT {s}.cancel(run => $1, reason => $2)";
 
@@ -45,6 +45,8 @@ pub struct StartCall<'a> {
     pub key_for: Option<Duration>,
     /// Whether the run that has the key will do even if its input is another.
     pub or_existing: bool,
+    /// What happens when a run has the key: `existing`, `reject`, `replace` or `debounce`.
+    pub if_taken: Option<&'a str>,
     /// The queue it waits in.
     pub queue: Option<&'a str>,
     /// What it is counted by within its queue.
@@ -122,6 +124,7 @@ impl<'c, C: GenericClient + Sync + ?Sized> Application<'c, C> {
                     (&new.or_existing, Type::BOOL),
                     (&new.trace, Type::TEXT),
                     (&new.queue_key, Type::TEXT),
+                    (&new.if_taken, Type::TEXT),
                 ],
             )
             .await?;

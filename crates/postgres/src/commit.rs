@@ -52,6 +52,8 @@ struct Plan {
 
 impl Plan {
     fn of(units: &[Unit], parents: &Parents, careful: bool) -> Self {
+        // Then a start may touch the run of another unit, so that they are written one after the other.
+        let careful = careful || units.iter().any(looks_at_another);
         // A start that wants to be held is not while another of its line is ready.
         let wants = |unit: &Unit| matches!(&unit.act, Act::Start(new) if new.owner.is_some());
         let any_wants = units.iter().any(wants);
@@ -97,7 +99,8 @@ impl Plan {
     fn order(&self, units: &[Unit], parents: &Parents) -> Vec<usize> {
         let mut order: Vec<usize> = (0..units.len()).filter(|at| self.is_single[*at]).collect();
         let is_keyed = |unit: &&Unit| matches!(&unit.act, Act::Start(new) if new.key.is_some());
-        if units.iter().filter(is_keyed).count() < 2 {
+        let are_starts = units.iter().all(|unit| is_keyed(&unit));
+        if units.iter().filter(is_keyed).count() < 2 || (!are_starts && units.iter().any(looks_at_another)) {
             return order;
         }
         let mut count: HashMap<RunId, usize> = HashMap::new();
@@ -131,6 +134,15 @@ impl Plan {
         }
         order
     }
+}
+
+/// Whether a start may change the run that has its key.
+fn looks_at_another(unit: &Unit) -> bool {
+    let key = match &unit.act {
+        Act::Start(new) => new.key.as_ref(),
+        _ => None,
+    };
+    key.is_some_and(|key| key.conflict.looks_at_the_run())
 }
 
 /// Writes a batch, in order, and answers each unit. Also says whether others may want to know.

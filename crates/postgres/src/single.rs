@@ -4,7 +4,8 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
 use windlass_store::{
-    Act, Idle, NewEnd, NewMessage, NewRun, Parent, Refusal, SpreadKey, StepRow, Unit, Written,
+    Act, Idle, KeyConflict, NewEnd, NewKey, NewMessage, NewRun, Parent, Refusal, SpreadKey, StepRow, Unit,
+    Written,
 };
 
 use crate::{
@@ -24,6 +25,16 @@ const READ: &str = "\
         SELECT * FROM {s}.ended WHERE workflow = r.workflow AND run = r.id AND generation = r.generation OFFSET 0) AS e ON true \
     WHERE r.id = $1";
 const EXISTS: &str = "SELECT EXISTS (SELECT FROM {s}.run WHERE id = $1)";
+/// A key that has not lapsed, and whether it was given a time. Nobody else takes it until the transaction is over.
+const KEY: &str = "\
+    SELECT run, until IS NOT NULL FROM {s}.key \
+    WHERE workflow = $1 AND key = $2 AND (until IS NULL OR until > {s}.clock()) FOR UPDATE";
+const FREE_KEY: &str = "DELETE FROM {s}.key WHERE workflow = $1 AND key = $2";
+const CHANGE_KEY: &str = "UPDATE {s}.key SET digest = $3 WHERE workflow = $1 AND key = $2";
+const PUT_OFF: &str = "UPDATE {s}.run SET input = $2, context = $3, opened_at = {s}.after($4) WHERE id = $1";
+const DELAY: &str = "\
+    INSERT INTO {s}.waiting (run, workflow, state, until, topics) \
+    SELECT id, workflow, 0, opened_at, '{}' FROM {s}.run WHERE id = $1";
 const SAVE: &str = "\
     INSERT INTO {s}.saved (run, step, value) VALUES ($1, $2, $3) \
     ON CONFLICT (run, step) DO UPDATE SET value = excluded.value";
@@ -235,12 +246,22 @@ impl Single<'_> {
         if self.session.one(EXISTS, &[&column::run(run)]).await?.try_get(0).map_err(Fault::from)? {
             return Ok(Written::Existing { run });
         }
-        let mut batch = Batch::default();
-        batch.start(run, new, self.node.is_some());
-        let mut outcome = batch.write(self.session, self.node).await?;
-        if let Some(fact) = outcome.keys.first().filter(|_| outcome.begun.is_empty()) {
-            return Ok(fact.judge(run, new)?);
-        }
+        let key = new.key.as_ref().filter(|key| key.conflict.looks_at_the_run());
+        let mut outcome = loop {
+            if let Some(key) = key
+                && let Some(run) = self.make_way(new, key).await?
+            {
+                return Ok(Written::Existing { run });
+            }
+            let mut batch = Batch::default();
+            batch.start(run, new, self.node.is_some());
+            let outcome = batch.write(self.session, self.node).await?;
+            let Some(fact) = outcome.keys.first().filter(|_| outcome.begun.is_empty()) else { break outcome };
+            // Whoever took the key just now is met in the next round.
+            if key.is_none() {
+                return Ok(fact.judge(run, new)?);
+            }
+        };
         let held = outcome.begun.first().and_then(|begun| begun.held);
         if let Some((claim, _)) = held {
             self.tenures.add(run, claim, Tenure::FIRST);
@@ -249,6 +270,53 @@ impl Single<'_> {
         self.changes.begun.append(&mut outcome.begun);
         self.changes.stirred |= !owned;
         Ok(Written::Started { at: self.now, owned })
+    }
+
+    /// Does to the run that has a key what the start says. Answers that run if it will do; else the key is free.
+    async fn make_way(&mut self, new: &NewRun, key: &NewKey) -> Result<Option<RunId>, Stop> {
+        let session = self.session;
+        let rows = session.query(KEY, &[&&*new.workflow, &key.key]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let (run, has_life) = (column::run_id(row, 0)?, row.try_get::<_, bool>(1).map_err(Fault::from)?);
+        let id = column::run(run);
+        session.execute(LOCK, &[&vec![id]]).await?;
+        let known = session.query(READ, &[&id]).await?;
+        let found = known.first().map(Found::of).transpose()?;
+        let live = found.filter(|found| found.ended.is_none());
+        match (&key.conflict, live) {
+            (KeyConflict::Reject, live) if live.is_some() || has_life => {
+                return Err(Refusal::KeyTaken { run }.into());
+            }
+            (KeyConflict::Replace(how), Some(_)) => {
+                match self.end_idle(run, Idle::NeverClaimed, &how.end).await {
+                    Err(Stop::Refusal(Refusal::Begun | Refusal::Held)) => self.send(run, &how.order).await?,
+                    ended => ended?,
+                }
+            }
+            (KeyConflict::Debounce, Some(live)) => {
+                if self.lock_places(&[id]).await? > 0 && live.definition.is_none() {
+                    self.put_off(run, new, key).await?;
+                    return Ok(Some(run));
+                }
+            }
+            _ => {}
+        }
+        session.execute(FREE_KEY, &[&&*new.workflow, &key.key]).await?;
+        Ok(None)
+    }
+
+    /// Has a run that was never claimed wait again, with another input.
+    async fn put_off(&mut self, run: RunId, new: &NewRun, key: &NewKey) -> Result<(), Fault> {
+        let (session, id) = (self.session, column::run(run));
+        session.execute(UNPARK, &[&id]).await?;
+        session.execute(UNREADY, &[&id]).await?;
+        let delay = column::micros(new.delay.unwrap_or_default());
+        let (input, context) = (&*new.input, new.context.as_deref());
+        session.execute(PUT_OFF, &[&id, &input, &context, &delay]).await?;
+        session.execute(CHANGE_KEY, &[&&*new.workflow, &key.key, &key.digest.as_slice()]).await?;
+        self.changes.stirred = true;
+        session.execute(if delay > 0 { DELAY } else { MAKE_READY }, &[&id]).await?;
+        Ok(())
     }
 
     async fn send(&mut self, run: RunId, message: &NewMessage) -> Result<(), Stop> {

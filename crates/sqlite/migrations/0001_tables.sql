@@ -30,7 +30,7 @@ CREATE TABLE definition (
     UNIQUE (workflow, version)
 ) STRICT;
 
--- How a run was started. Never updated: where a run stands is a row in exactly one of
+-- How a run was started. Never updated once it has begun: where a run stands is a row in exactly one of
 -- ready, waiting and ended, or in none of them and listed in holding. `steps` is 1 when it started with records.
 CREATE TABLE run (
     id          BLOB    PRIMARY KEY,

@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(
             checksums,
             [
-                "dd1d6a41a6011bcb8c2a3547bc237230ae1b53a1dcd948ae87bd88c2518a4e84",
+                "e8f33e11e80122d677be30a521676f82446cc5db7685405f46c978c72fc8fbfe",
                 "726c9bb9072ed04b6ba2e4a7447d9fb75d55194c772878ed84fad58a29de923a",
                 "1e8acfaf587e458a780bb56769c5dc243b8c4c7c9bfe37728b44705a08f58508",
             ]

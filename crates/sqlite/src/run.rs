@@ -21,6 +21,7 @@ pub(crate) static ADD: Insert = Insert::new(
 );
 const CORE: &str = "\
     SELECT workflow, queue, priority, created_at, parent IS NOT NULL, queue_key IS NOT NULL FROM run WHERE id = ?1";
+const CHANGE: &str = "UPDATE run SET input = ?2, context = ?3 WHERE id = ?1";
 const LANE: &str = "SELECT queue_key FROM run WHERE id = ?1";
 const PARENT: &str = "SELECT parent, parent_topic FROM run WHERE id = ?1";
 pub(crate) const READ: &str = "\
@@ -29,7 +30,7 @@ pub(crate) const READ: &str = "\
 const TAG: &str = "INSERT INTO tag (tag, run) VALUES (:tag, :run) ON CONFLICT DO NOTHING";
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[CORE, LANE, PARENT, READ, TAG];
+pub(crate) const STATEMENTS: &[&str] = &[CHANGE, CORE, LANE, PARENT, READ, TAG];
 
 /// What a run's places are found by. It never changes.
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +102,17 @@ pub(crate) fn core(conn: &Connection, id: RunId) -> rusqlite::Result<Option<Core
         })
     })
     .optional()
+}
+
+/// Gives a run that has not begun another input.
+pub(crate) fn change(
+    conn: &Connection,
+    id: RunId,
+    input: &[u8],
+    context: Option<&[u8]>,
+) -> rusqlite::Result<()> {
+    conn.prepare_cached(CHANGE)?.execute(rusqlite::params![id.as_bytes(), input, context])?;
+    Ok(())
 }
 
 /// The lane that a run waits in.

@@ -398,7 +398,7 @@ impl Store for Sqlite {
         let clock = self.clock.clone();
         self.read(move |book| {
             let Some(workflow) = book.names.find(&book.conn, &workflow)? else { return Ok(None) };
-            Ok(key::read(&book.conn, workflow, &key, clock.now())?.map(|(run, _)| run))
+            Ok(key::read(&book.conn, workflow, &key, clock.now())?.map(|(run, ..)| run))
         })
     }
 

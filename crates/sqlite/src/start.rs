@@ -3,13 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use windlass_core::{RunId, RunState};
-use windlass_store::{KeyConflict, NewKey, NewRun, Refusal, Wait, Written, lane};
+use windlass_store::{Idle, KeyConflict, NewKey, NewRun, Refusal, Wait, Written, lane};
 
 use crate::{
     commit::{Batch, Stop},
     held::Held,
     key,
-    place::Carried,
+    place::{Carried, Spot, locate},
+    ready,
     run::{self, Core, NewRunRow},
     waiting,
 };
@@ -18,8 +19,8 @@ impl<'a> Batch<'a> {
     /// Makes a run, unless its id or its key stands for one.
     pub(crate) fn start(&mut self, id: RunId, new: &'a NewRun) -> Result<Written, Stop> {
         let core = self.core(new)?;
-        if let Some(new) = &new.key
-            && let Some(run) = self.standing_for(core.workflow, new, id)?
+        if let Some(key) = &new.key
+            && let Some(run) = self.standing_for(core.workflow, new, key, id)?
         {
             return Ok(Written::Existing { run });
         }
@@ -82,8 +83,14 @@ impl<'a> Batch<'a> {
     }
 
     /// The run that answers a start with this id and key, if the key is taken.
-    fn standing_for(&mut self, workflow: i64, new: &NewKey, id: RunId) -> Result<Option<RunId>, Stop> {
-        let Some((run, digest)) = key::read(self.conn, workflow, &new.key, self.now)? else {
+    fn standing_for(
+        &mut self,
+        workflow: i64,
+        new: &'a NewRun,
+        key: &'a NewKey,
+        id: RunId,
+    ) -> Result<Option<RunId>, Stop> {
+        let Some((run, digest, has_life)) = key::read(self.conn, workflow, &key.key, self.now)? else {
             return Ok(None);
         };
         if run == id {
@@ -94,10 +101,70 @@ impl<'a> Batch<'a> {
         if run::core(self.conn, id)?.is_some() {
             return Ok(Some(id));
         }
-        if digest != new.digest && new.conflict == KeyConflict::Refuse {
-            return Err(Refusal::KeyTaken { run }.into());
+        match &key.conflict {
+            KeyConflict::Refuse if digest != key.digest => Err(Refusal::KeyTaken { run }.into()),
+            KeyConflict::Refuse | KeyConflict::ReturnExisting => Ok(Some(run)),
+            KeyConflict::Reject | KeyConflict::Replace(_) | KeyConflict::Debounce => {
+                self.make_way(run, new, key, has_life)
+            }
         }
-        Ok(Some(run))
+    }
+
+    /// Does to the run that has a key what the start says. Answers that run if it will do; else the key is free.
+    fn make_way(
+        &mut self,
+        run: RunId,
+        new: &'a NewRun,
+        key: &'a NewKey,
+        has_life: bool,
+    ) -> Result<Option<RunId>, Stop> {
+        let Some(core) = run::core(self.conn, run)? else { return Ok(None) };
+        let spot = locate(self.conn, run, &core)?;
+        let is_live = !matches!(spot, Spot::Ended(_));
+        let idle = match &spot {
+            Spot::Ready(carried) | Spot::Waiting(carried, _) => Some(*carried),
+            Spot::Held | Spot::Ended(_) => None,
+        };
+        let never_claimed = idle.filter(|carried| carried.definition.is_none());
+        match (&key.conflict, never_claimed) {
+            (KeyConflict::Reject, _) if is_live || has_life => {
+                return Err(Refusal::KeyTaken { run }.into());
+            }
+            (KeyConflict::Replace(how), Some(_)) => self.end_idle(run, Idle::NeverClaimed, &how.end)?,
+            (KeyConflict::Replace(how), None) if is_live => self.send(run, &how.order)?,
+            (KeyConflict::Debounce, Some(carried)) => {
+                if matches!(spot, Spot::Ready(_)) {
+                    ready::remove(&mut self.pens.remove_ready, run, &core)?;
+                    self.ask_ready_again(&core);
+                } else {
+                    waiting::remove(&mut self.pens.remove_waiting, run)?;
+                }
+                self.put_off(run, core, carried, new, key)?;
+                return Ok(Some(run));
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    /// Has a run that was never claimed wait again, with another input.
+    fn put_off(
+        &mut self,
+        run: RunId,
+        core: Core,
+        mut carried: Carried,
+        new: &NewRun,
+        key: &NewKey,
+    ) -> Result<(), rusqlite::Error> {
+        run::change(self.conn, run, &new.input, new.context.as_deref())?;
+        key::change(self.conn, core.workflow, key)?;
+        let opened_at = self.now + new.delay.unwrap_or(Duration::ZERO);
+        carried.opened_at = Some(opened_at.0);
+        self.stirred = true;
+        if opened_at > self.now {
+            return waiting::add(&mut self.pens.add_waiting, run, &core, &carried, &delay(opened_at));
+        }
+        self.make_ready(run, core, carried)
     }
 }
 

@@ -268,7 +268,7 @@ pub struct Owner {
 }
 
 /// A key that a run is known by within its workflow.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NewKey {
     /// The key.
     pub key: String,
@@ -289,13 +289,39 @@ pub enum KeyLife {
     For(Duration),
 }
 
-/// What a start does when its key belongs to a run with another input. The later start's choice counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a start does when its key belongs to a run. The later start's choice counts.
+#[derive(Clone, Debug, PartialEq)]
 pub enum KeyConflict {
-    /// It is refused with [`Refusal::KeyTaken`].
+    /// It answers with that run if it has the same input, and is refused with [`Refusal::KeyTaken`] if it has another.
     Refuse,
-    /// It answers with the existing run all the same.
+    /// It answers with that run, whatever its input is.
     ReturnExisting,
+    /// It is refused with [`Refusal::KeyTaken`] if that run has not ended, or if the key was given a
+    /// [time](KeyLife::For). Else the key passes to the new run.
+    Reject,
+    /// The key passes to the new run. If the other was never claimed it ends, as if by [`Act::EndIdle`]; if it was, and
+    /// has not ended, it is told to, as if by [`Act::Send`].
+    Replace(Box<Replace>),
+    /// If that run was never claimed, it takes the new input and context, waits for the new [delay](NewRun::delay) from now
+    /// on, and is the answer. Else the key passes to the new run.
+    Debounce,
+}
+
+impl KeyConflict {
+    /// Whether it looks at more than whether the key is taken, and by which input.
+    #[must_use]
+    pub const fn looks_at_the_run(&self) -> bool {
+        matches!(self, Self::Reject | Self::Replace(_) | Self::Debounce)
+    }
+}
+
+/// How a run goes whose key passes to another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replace {
+    /// The end of one that was never claimed.
+    pub end: NewEnd,
+    /// What one that was is told.
+    pub order: NewMessage,
 }
 
 /// How a run ends. The store adds the time.

@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use windlass_core::RunId;
 use windlass_store::{Act, StoreError, Unit, Written};
 
-use super::{Settings, input_error, known, new_run, refused};
+use super::{IfTaken, Settings, input_error, known, new_run, refused};
 use crate::{AnyWorkflow, Client, Error, Slot};
 
 /// How many runs one transaction of a bulk start writes.
@@ -55,6 +55,12 @@ impl<I: Serialize + Send + Sync + 'static> BulkStart<I> {
     /// The queue of all of them. Default: `default`.
     pub fn queue(mut self, queue: impl Into<Arc<str>>) -> Self {
         self.settings.queue = Some(queue.into());
+        self
+    }
+
+    /// What happens when a run has the [key](Self::key) of another: see [`Start::if_taken`](crate::Start::if_taken).
+    pub fn if_taken(mut self, then: IfTaken) -> Self {
+        self.settings.if_taken = Some(then);
         self
     }
 

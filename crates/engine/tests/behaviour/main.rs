@@ -3,6 +3,7 @@
 mod codec;
 mod fan_out;
 mod guards;
+mod if_taken;
 mod lab;
 mod launch;
 mod limits;

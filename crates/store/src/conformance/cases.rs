@@ -65,6 +65,11 @@ cases! {
         a_run_may_start_with_records,
     }
     keys {
+        a_start_may_be_rejected_while_a_run_with_its_key_is_live,
+        a_start_may_be_rejected_for_the_time_that_its_key_was_given,
+        a_run_that_is_replaced_before_it_begins_has_ended,
+        a_run_that_is_replaced_after_it_has_begun_is_told_to_stop,
+        a_start_that_is_debounced_moves_the_run_that_has_not_begun,
         the_same_key_and_input_give_the_same_run,
         the_same_key_with_another_input_is_refused_unless_asked_otherwise,
         a_key_belongs_to_its_workflow_alone,

@@ -109,7 +109,7 @@ impl State {
             return Ok(Written::Existing { run: id });
         }
         if let Some(key) = &new.key {
-            if let Some(run) = self.standing_for(&new.workflow, key)? {
+            if let Some(run) = self.standing_for(new, key)? {
                 return Ok(Written::Existing { run });
             }
             let lapses_at = match key.life {
@@ -166,12 +166,44 @@ impl State {
     }
 
     /// The run that answers a start with this key, if the key is taken.
-    fn standing_for(&self, workflow: &Arc<str>, new: &NewKey) -> Result<Option<RunId>, Refusal> {
-        match self.live_key(workflow, &new.key) {
-            Some(key) if key.digest != new.digest && new.conflict == KeyConflict::Refuse => {
-                Err(Refusal::KeyTaken { run: key.run })
+    fn standing_for(&mut self, new: &NewRun, key: &NewKey) -> Result<Option<RunId>, Refusal> {
+        let Some(known) = self.live_key(&new.workflow, &key.key) else { return Ok(None) };
+        let (run, differs, has_life) = (known.run, known.digest != key.digest, known.lapses_at.is_some());
+        let is_live = self.runs.get(&run).is_some_and(|kept| kept.end().is_none());
+        match &key.conflict {
+            KeyConflict::Refuse if differs => Err(Refusal::KeyTaken { run }),
+            KeyConflict::Refuse | KeyConflict::ReturnExisting => Ok(Some(run)),
+            KeyConflict::Reject if is_live || has_life => Err(Refusal::KeyTaken { run }),
+            KeyConflict::Replace(how) if is_live => {
+                if self.end_idle(run, Idle::NeverClaimed, &how.end).is_err() {
+                    self.send(run, &how.order)?;
+                }
+                Ok(None)
             }
-            key => Ok(key.map(|key| key.run)),
+            KeyConflict::Debounce if is_live && self.was_never_claimed(run) => {
+                self.put_off(run, new, key);
+                Ok(Some(run))
+            }
+            KeyConflict::Reject | KeyConflict::Replace(_) | KeyConflict::Debounce => Ok(None),
+        }
+    }
+
+    fn was_never_claimed(&self, run: RunId) -> bool {
+        let kept = &self.runs[&run];
+        kept.holder().is_none() && kept.image.standing.definition.is_none()
+    }
+
+    /// Has a run that was never claimed wait again, with another input.
+    fn put_off(&mut self, run: RunId, new: &NewRun, key: &NewKey) {
+        let (now, opened_at) = (self.now, self.now + new.delay.unwrap_or_default());
+        let image = &mut self.kept(run).image;
+        (image.run.input, image.run.context) = (new.input.clone(), new.context.clone());
+        image.standing.opened_at = opened_at;
+        image.standing.place =
+            if opened_at > now { Place::Waiting(delayed(opened_at)) } else { Place::Ready };
+        self.changed = true;
+        if let Some(known) = self.keys.get_mut(&(Arc::clone(&new.workflow), key.key.clone())) {
+            known.digest = key.digest;
         }
     }
 

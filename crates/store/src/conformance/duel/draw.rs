@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     Act, Aged, Claim, Death, Discard, Idle, KeyConflict, KeyLife, Keyed, NewEnd, NewKey, NewMessage, NewNode,
-    NewRun, OUTCOME, Owner, Parent, Place, Query, QueueChange, QueueLimits, Rate, RunImage, StepRow, Unit,
-    Wait, conformance::TestClock,
+    NewRun, OUTCOME, Owner, Parent, Place, Query, QueueChange, QueueLimits, Rate, Replace, RunImage, StepRow,
+    Unit, Wait, conformance::TestClock,
 };
 
 pub(super) const QUEUES: [&str; 2] = ["default", "slow"];
@@ -417,7 +417,17 @@ fn key(dice: &mut Dice) -> NewKey {
         key: dice.one(KEYS).into(),
         digest: dice.one([[1; 16], [1; 16], [2; 16]]),
         life: if dice.chance(50) { KeyLife::Kept } else { KeyLife::For(span(dice)) },
-        conflict: dice.one([KeyConflict::Refuse, KeyConflict::ReturnExisting]),
+        conflict: conflict(dice),
+    }
+}
+
+fn conflict(dice: &mut Dice) -> KeyConflict {
+    match dice.below(10) {
+        0..4 => KeyConflict::Refuse,
+        4..7 => KeyConflict::ReturnExisting,
+        7 => KeyConflict::Reject,
+        8 => KeyConflict::Debounce,
+        _ => KeyConflict::Replace(Box::new(Replace { end: new_end(dice), order: message(dice) })),
     }
 }
 
