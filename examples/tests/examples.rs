@@ -57,6 +57,13 @@ fn batch_gathers_until_there_are_enough() {
 }
 
 #[test]
+fn queues_keep_within_what_a_partner_allows() {
+    let lines = "Created\nUnchanged\n10 calls, never more than two at once: true\n\
+                 never more than five in a fifth of a second: true\npaused: true\nresumed\n";
+    assert_eq!(run("queues"), lines);
+}
+
+#[test]
 fn trial_says_goodbye_to_who_cancels() {
     assert_eq!(run("trial"), "goodbye, ada\n");
 }
