@@ -160,6 +160,16 @@ impl Queues {
         change(&self.client, name.into(), QueueChange::Paused(false)).await
     }
 
+    /// Takes back all that was said of a queue: it has no limits, is not paused, and is not listed until it is declared
+    /// again.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be asked.
+    pub async fn remove(&self, name: impl Into<Arc<str>>) -> Result<QueueChanged, Error> {
+        change(&self.client, name.into(), QueueChange::Removed).await
+    }
+
     fn status(&self, row: QueueRow) -> QueueStatus {
         let now = self.client.hub().clock.now();
         QueueStatus {

@@ -87,7 +87,8 @@ CREATE TABLE {s}.ready (
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
 -- Queues that were declared. Whoever takes from one locks its row, and passes over one that is locked. `cursor` is the lane
--- that had the last turn, and `counted` says whether the runs that were held before it was declared have their slots.
+-- that had the last turn, and `counted` says whether the runs that were held before it was declared have their slots. One that was
+-- removed has no limits, and is not shown.
 CREATE TABLE {s}.queue (
     name        text    COLLATE "C" PRIMARY KEY,
     concurrency bigint,
@@ -98,7 +99,8 @@ CREATE TABLE {s}.queue (
     hold        boolean NOT NULL DEFAULT false,
     paused      boolean NOT NULL DEFAULT false,
     cursor      text    COLLATE "C",
-    counted     boolean NOT NULL DEFAULT false
+    counted     boolean NOT NULL DEFAULT false,
+    removed     boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 -- What of a declared queue is under way. A slot goes with the end of its run, or when that is given up. With a queue that

@@ -16,11 +16,11 @@ use crate::{column, error::Fault, session::Session};
 const CREATE: &str = "INSERT INTO {s}.queue (name) VALUES ($1) ON CONFLICT DO NOTHING";
 const EXISTS: &str = "SELECT EXISTS (SELECT FROM {s}.queue WHERE name = $1)";
 const LOCK: &str = "\
-    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor, {s}.moment(), counted \
+    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor, {s}.moment(), removed, counted \
     FROM {s}.queue WHERE name = $1 FOR UPDATE";
 const CHANGE: &str = "\
     UPDATE {s}.queue SET concurrency = $2, per_node = $3, per_key = $4, rate_count = $5, rate_per = $6, hold = $7, \
-        paused = $8, counted = true WHERE name = $1";
+        paused = $8, removed = $9, counted = true WHERE name = $1";
 /// Whatever a node does begins with a lock on its own name, shared. So whoever has all of them to himself has every
 /// transaction behind him that began before the queue could be seen, and the next ones see it.
 const NODES: &str = "SELECT id FROM {s}.node WHERE NOT dead ORDER BY id";
@@ -33,7 +33,7 @@ const COUNT_HELD: &str = "\
     WHERE h.queue = $1 AND NOT EXISTS (SELECT FROM {s}.slot AS s WHERE s.run = h.run OFFSET 0) ORDER BY h.run";
 const ALL: &str = "\
     SELECT q.name, q.concurrency, q.per_node, q.per_key, q.rate_count, q.rate_per, q.hold, q.paused, q.cursor, \
-           {s}.moment(), a.depth, (SELECT r.created_at FROM {s}.run AS r WHERE r.id = a.oldest), \
+           {s}.moment(), q.removed, a.depth, (SELECT r.created_at FROM {s}.run AS r WHERE r.id = a.oldest), \
            (SELECT count(*) FROM {s}.slot AS s WHERE s.queue = q.name) + t.others \
     FROM {s}.queue AS q CROSS JOIN LATERAL (\
         SELECT (SELECT count(*) FROM {s}.ready WHERE queue = q.name) AS depth, \
@@ -43,14 +43,14 @@ const ALL: &str = "\
             SELECT FROM {s}.slot AS s WHERE s.run = t.run AND s.queue = q.name)) AS others \
         FROM {s}.node AS n CROSS JOIN LATERAL (\
             SELECT run FROM {s}.spread WHERE node = n.id AND queue = q.name OFFSET 0) AS t) AS t \
-    WHERE $1::text IS NULL OR q.name = $1 ORDER BY q.name";
+    WHERE NOT q.removed AND ($1::text IS NULL OR q.name = $1) ORDER BY q.name";
 /// The declared ones among some queues.
 const DECLARED: &str = "\
-    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor, {s}.moment() \
+    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor, {s}.moment(), removed \
     FROM {s}.queue WHERE name = ANY ($1) ORDER BY name";
 /// The same of those that nobody else takes from just now, so that nobody does until the transaction is over.
 const TURN: &str = "\
-    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor, {s}.moment() \
+    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor, {s}.moment(), removed \
     FROM {s}.queue WHERE name = ANY ($1) ORDER BY name FOR UPDATE SKIP LOCKED";
 const SLOTS: &str =
     "SELECT no, lane, node IS NOT DISTINCT FROM $2, run, node IS NULL FROM {s}.slot WHERE queue = $1";
@@ -135,29 +135,26 @@ pub(crate) async fn change(
     name: &str,
     change: QueueChange,
 ) -> Result<QueueChanged, Fault> {
-    if change == QueueChange::Paused(false) && !session.one(EXISTS, &[&name]).await?.try_get::<_, bool>(0)? {
+    // What changes nothing when there is no such queue declares none.
+    let is_lasting = QueueState::change(None, change).is_some();
+    if !is_lasting && !session.one(EXISTS, &[&name]).await?.try_get::<_, bool>(0)? {
         return Ok(QueueChanged::Unchanged);
     }
     let created = session.transact(None, async |_| Ok(session.execute(CREATE, &[&name]).await? > 0)).await?;
     let work = async |now: Time| {
         let row = session.one(LOCK, &[&name]).await?;
         let Queue { state: before, .. } = queue(&row)?;
-        let mut state = before.clone();
-        match change {
-            QueueChange::Limits(limits) => state.limits = limits,
-            QueueChange::Paused(paused) => state.paused = paused,
-        }
-        if !created && state == before {
+        let Some((state, changed)) = QueueState::change((!created).then_some(&before), change) else {
             return Ok(QueueChanged::Unchanged);
-        }
+        };
         write(session, name, &state).await?;
         if !state.limits.hold {
             session.execute(FREE_IDLE, &[&name]).await?;
         }
-        if !row.try_get::<_, bool>(10)? {
+        if !row.try_get::<_, bool>(11)? {
             count_held(session, name, &state, now).await?;
         }
-        Ok(if created { QueueChanged::Created } else { QueueChanged::Updated })
+        Ok(changed)
     };
     session.transact(None, work).await
 }
@@ -182,8 +179,8 @@ async fn write(session: &Session, name: &str, state: &QueueState) -> Result<(), 
     let [concurrency, per_node, per_key, count] =
         [concurrency, per_node, per_key, rate.map(|rate| rate.count)].map(|limit| limit.map(i64::from));
     let per = rate.map(|rate| column::micros(rate.per));
-    let params: [&(dyn ToSql + Sync); 8] =
-        [&name, &concurrency, &per_node, &per_key, &count, &per, &hold, &state.paused];
+    let params: [&(dyn ToSql + Sync); 9] =
+        [&name, &concurrency, &per_node, &per_key, &count, &per, &hold, &state.paused, &state.removed];
     session.execute(CHANGE, &params).await?;
     Ok(())
 }
@@ -196,9 +193,9 @@ pub(crate) async fn all(session: &Session, only: Option<&str>) -> Result<Vec<Que
         Ok(QueueRow {
             limits: state.limits,
             paused: state.paused,
-            depth: number(10)?,
-            oldest: row.try_get::<_, Option<i64>>(11)?.map(Time),
-            running: number(12)?,
+            depth: number(11)?,
+            oldest: row.try_get::<_, Option<i64>>(12)?.map(Time),
+            running: number(13)?,
             ..QueueRow::new(Arc::from(name))
         })
     };
@@ -237,7 +234,8 @@ fn queue(row: &Row) -> Result<Queue, Fault> {
         rate,
         hold: row.try_get(6)?,
     };
-    let state = QueueState { limits, paused: row.try_get(7)?, cursor: row.try_get(8)? };
+    let (paused, cursor, removed) = (row.try_get(7)?, row.try_get(8)?, row.try_get(10)?);
+    let state = QueueState { limits, paused, cursor, removed };
     Ok(Queue { name: row.try_get(0)?, state, at: column::time(row, 9)? })
 }
 

@@ -69,12 +69,13 @@ CREATE TABLE ready (
 -- There may be as many lanes as customers, so that a listing reads across them.
 CREATE INDEX ready_keyed ON ready (run) WHERE lane <> '';
 
--- Queues that were declared. `cursor` is the lane that had the last turn.
+-- Queues that were declared. `cursor` is the lane that had the last turn. One that was removed has no limits, and is not shown.
 CREATE TABLE queue (
-    no     INTEGER PRIMARY KEY,
-    limits TEXT    NOT NULL DEFAULT '{}',
-    paused INTEGER NOT NULL DEFAULT 0,
-    cursor TEXT
+    no      INTEGER PRIMARY KEY,
+    limits  TEXT    NOT NULL DEFAULT '{}',
+    paused  INTEGER NOT NULL DEFAULT 0,
+    removed INTEGER NOT NULL DEFAULT 0,
+    cursor  TEXT
 ) STRICT;
 
 -- What of a declared queue is under way. A slot goes with the end of its run, or when that is given up. With a queue that

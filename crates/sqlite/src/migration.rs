@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(
             checksums,
             [
-                "e8f33e11e80122d677be30a521676f82446cc5db7685405f46c978c72fc8fbfe",
+                "b5f098c430bdf9c1a1f603281df54be5aecf77ed36ce35fdd0cd78023e5d5f62",
                 "726c9bb9072ed04b6ba2e4a7447d9fb75d55194c772878ed84fad58a29de923a",
                 "1e8acfaf587e458a780bb56769c5dc243b8c4c7c9bfe37728b44705a08f58508",
             ]

@@ -11,11 +11,11 @@ use windlass_store::{
 use crate::{book::Book, column, desk::Desk, error::Fault, holding, place, run};
 
 const ANY: &str = "SELECT EXISTS (SELECT 1 FROM queue)";
-const READ: &str = "SELECT limits, paused, cursor FROM queue WHERE no = ?1";
+const READ: &str = "SELECT limits, paused, cursor, removed FROM queue WHERE no = ?1";
 const DECLARE: &str = "INSERT INTO queue (no) VALUES (?1) ON CONFLICT DO NOTHING";
 const CHANGE: &str = "\
-    INSERT INTO queue (no, limits, paused) VALUES (?1, ?2, ?3) \
-    ON CONFLICT (no) DO UPDATE SET limits = excluded.limits, paused = excluded.paused";
+    INSERT INTO queue (no, limits, paused, removed) VALUES (?1, ?2, ?3, ?4) \
+    ON CONFLICT (no) DO UPDATE SET limits = excluded.limits, paused = excluded.paused, removed = excluded.removed";
 const ALL: &str = "SELECT q.no, n.text FROM queue AS q JOIN name AS n ON n.no = q.no ORDER BY n.text";
 const DEPTH: &str = "SELECT count(*), min(run) FROM ready WHERE queue = ?1";
 const CREATED_AT: &str = "SELECT created_at FROM run WHERE id = ?1";
@@ -118,7 +118,7 @@ pub(crate) fn read(conn: &Connection, queue: i64) -> rusqlite::Result<Option<Que
         let limits = limits.map_err(|error| {
             rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
         })?;
-        Ok(QueueState { limits, paused: row.get(1)?, cursor: row.get(2)? })
+        Ok(QueueState { limits, paused: row.get(1)?, cursor: row.get(2)?, removed: row.get(3)? })
     })
     .optional()
 }
@@ -128,25 +128,17 @@ pub(crate) fn change(desk: &mut Desk, name: &Arc<str>, change: QueueChange) -> R
     let Book { conn, names } = &mut desk.book;
     let queue = names.number(conn, name)?;
     let before = read(conn, queue)?;
-    let mut state = before.clone().unwrap_or_default();
-    match change {
-        QueueChange::Limits(limits) => state.limits = limits,
-        QueueChange::Paused(paused) => state.paused = paused,
-    }
-    if before.as_ref().map_or(change == QueueChange::Paused(false), |before| *before == state) {
+    let Some((state, changed)) = QueueState::change(before.as_ref(), change) else {
         return Ok(QueueChanged::Unchanged);
-    }
+    };
     let limits = serde_json::json!(state.limits).to_string();
-    conn.prepare_cached(CHANGE)?.execute(params![queue, limits, state.paused])?;
+    conn.prepare_cached(CHANGE)?.execute(params![queue, limits, state.paused, state.removed])?;
     if !state.limits.hold {
         conn.prepare_cached(FREE_IDLE)?.execute([queue])?;
     }
     count_held(conn, queue)?;
     desk.stir(None);
-    Ok(match before {
-        None => QueueChanged::Created,
-        Some(_) => QueueChanged::Updated,
-    })
+    Ok(changed)
 }
 
 /// Gives a slot to each run of the queue that is held and has none.
@@ -177,7 +169,7 @@ pub(crate) fn all(book: &mut Book, only: Option<&Arc<str>>) -> Result<Vec<QueueR
         .collect::<rusqlite::Result<_>>()?;
     let mut rows = Vec::new();
     for (no, name) in named.into_iter().filter(|(_, name)| only.is_none_or(|only| only == name)) {
-        let Some(state) = read(conn, no)? else { continue };
+        let Some(state) = read(conn, no)?.filter(|state| !state.removed) else { continue };
         let (depth, oldest): (i64, Option<[u8; 16]>) =
             conn.prepare_cached(DEPTH)?.query_row([no], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let mut created = conn.prepare_cached(CREATED_AT)?;

@@ -43,6 +43,9 @@ pub enum QueueChange {
     Limits(QueueLimits),
     /// Lets nobody take anything from it, or lets them again. What was taken is left alone.
     Paused(bool),
+    /// Takes back all that it was told: it has no limits, is not paused, and is not shown. Its runs are still handed out as
+    /// those of a declared queue are, since some may have keys.
+    Removed,
 }
 
 /// What a change did.
@@ -92,6 +95,30 @@ pub struct QueueState {
     pub paused: bool,
     /// The lane that had the last turn; `None` before the first.
     pub cursor: Option<String>,
+    /// Whether what it was told was taken back.
+    pub removed: bool,
+}
+
+impl QueueState {
+    /// What a change makes of a queue, which is `None` if it was not declared, and what it is to be called. `None` when it
+    /// changes nothing.
+    #[must_use]
+    pub fn change(before: Option<&Self>, change: QueueChange) -> Option<(Self, QueueChanged)> {
+        let is_there = before.is_some_and(|before| !before.removed);
+        let mut state = Self { removed: false, ..before.cloned().unwrap_or_default() };
+        match change {
+            QueueChange::Limits(limits) => state.limits = limits,
+            QueueChange::Paused(false) | QueueChange::Removed if !is_there => return None,
+            QueueChange::Paused(paused) => state.paused = paused,
+            QueueChange::Removed => {
+                state = Self { cursor: state.cursor, removed: true, ..Self::default() };
+            }
+        }
+        match is_there {
+            false => Some((state, QueueChanged::Created)),
+            true => (before != Some(&state)).then_some((state, QueueChanged::Updated)),
+        }
+    }
 }
 
 /// What of a queue is under way, as a claim finds it.
@@ -394,7 +421,7 @@ mod tests {
 
     fn state(cursor: Option<&str>, per_key: Option<u32>) -> QueueState {
         let limits = QueueLimits { per_key, ..QueueLimits::default() };
-        QueueState { limits, paused: false, cursor: cursor.map(str::to_owned) }
+        QueueState { limits, cursor: cursor.map(str::to_owned), ..QueueState::default() }
     }
 
     fn run(number: u8) -> RunId {

@@ -196,6 +196,21 @@ async fn limits_change_while_runs_are_under_way(lab: Lab) -> Result<()> {
 }
 
 #[windlass::test]
+async fn a_queue_that_is_removed_has_no_limits(lab: Lab) -> Result<()> {
+    let observer = Observer::default();
+    let engine = node(&lab, &observer).await?;
+    engine.queue("mail").concurrency(1).await?;
+    let runs = start(&engine, "", 5).await?;
+    lab.advance(Duration::from_millis(100)).await;
+    assert_eq!(observer.begun().len(), 1);
+    assert_eq!(engine.queues().remove("mail").await?, QueueChanged::Updated);
+    assert!(engine.queues().get("mail").await?.is_none());
+    all(runs).await?;
+    assert_eq!(observer.most(), 5);
+    Ok(())
+}
+
+#[windlass::test]
 async fn a_killed_process_leaks_no_slot(lab: Lab) -> Result<()> {
     let (lost, observer) = (Observer::default(), Observer::default());
     let first = node(&lab, &lost).await?;

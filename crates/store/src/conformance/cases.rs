@@ -221,6 +221,7 @@ cases! {
         the_slots_of_a_leaving_node_are_free,
         a_paused_queue_keeps_what_it_has,
         nothing_is_declared_by_resuming_what_was_never_paused,
+        a_queue_that_is_removed_has_no_limits_and_is_not_shown,
         a_run_of_a_declared_queue_is_not_held_from_its_start,
         what_is_held_when_a_queue_is_declared_counts,
         limits_may_change_at_any_time,

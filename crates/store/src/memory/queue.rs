@@ -40,25 +40,18 @@ pub(super) struct Turn {
 
 impl State {
     pub(super) fn change_queue(&mut self, name: &Arc<str>, change: QueueChange) -> QueueChanged {
-        let is_new = !self.queues.contains_key(name);
-        if is_new && change == QueueChange::Paused(false) {
+        let before = self.queues.get(name).map(|queue| &queue.state);
+        let Some((state, changed)) = QueueState::change(before, change) else {
             return QueueChanged::Unchanged;
-        }
+        };
         let queue = self.queues.entry(Arc::clone(name)).or_default();
-        let before = queue.state.clone();
-        match change {
-            QueueChange::Limits(limits) => queue.state.limits = limits,
-            QueueChange::Paused(paused) => queue.state.paused = paused,
-        }
-        if !is_new && queue.state == before {
-            return QueueChanged::Unchanged;
-        }
+        queue.state = state;
         if !queue.state.limits.hold {
             queue.slots.retain(|_, slot| slot.node.is_some());
         }
         self.count_held(name);
         self.changed = true;
-        if is_new { QueueChanged::Created } else { QueueChanged::Updated }
+        changed
     }
 
     /// Gives a slot to each run of the queue that is held and has none.
@@ -76,7 +69,8 @@ impl State {
     }
 
     pub(super) fn queue_rows(&self, only: Option<&Arc<str>>) -> Vec<QueueRow> {
-        let wanted = self.queues.iter().filter(|(name, _)| only.is_none_or(|only| only == *name));
+        let wanted = self.queues.iter().filter(|(_, queue)| !queue.state.removed);
+        let wanted = wanted.filter(|(name, _)| only.is_none_or(|only| only == *name));
         let row = |(name, queue): (&Arc<str>, &Queue)| {
             let ready = self.open_where(|kept| {
                 kept.image.run.queue == *name && kept.image.standing.place == Place::Ready

@@ -299,6 +299,25 @@ pub(super) async fn nothing_is_declared_by_resuming_what_was_never_paused(fixtur
     assert!(scene.store.queues(None).await.expect("the store shows queues").is_empty());
 }
 
+pub(super) async fn a_queue_that_is_removed_has_no_limits_and_is_not_shown(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    assert_eq!(scene.change(QueueChange::Removed).await, QueueChanged::Unchanged, "it was never declared");
+    scene.limit(QueueLimits { hold: true, ..at_once(1) }).await;
+    let runs = [scene.several("", 2).await, scene.several("a", 2).await].concat();
+    let (claim, taken) = scene.get(node, 10).await;
+    assert_eq!(taken, runs[..1]);
+    scene.done(node, runs[0], park(claim, wait())).await;
+    scene.pause(true).await;
+    assert_eq!(scene.change(QueueChange::Removed).await, QueueChanged::Updated);
+    assert_eq!(scene.change(QueueChange::Removed).await, QueueChanged::Unchanged);
+    assert!(scene.store.queues(None).await.expect("the store shows queues").is_empty());
+    assert_eq!(scene.pause(false).await, QueueChanged::Unchanged);
+    assert_eq!(scene.get(node, 10).await.1, runs[1..]);
+    assert_eq!(scene.limit(at_once(3)).await, QueueChanged::Created);
+    assert_eq!(scene.queue().await.running, 3, "what is under way counts");
+}
+
 pub(super) async fn a_run_of_a_declared_queue_is_not_held_from_its_start(fixture: impl Fixture) {
     let scene = Scene::new(fixture);
     let node = scene.node().await;

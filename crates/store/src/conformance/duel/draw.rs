@@ -435,6 +435,7 @@ fn change_queue(dice: &mut Dice) -> Ask {
     let queue = if dice.chance(95) { TIGHT } else { dice.one(QUEUES) };
     let limit = |dice: &mut Dice| dice.one([None, None, Some(1), Some(2), Some(3)]);
     let change = match dice.below(10) {
+        0 if dice.chance(50) => QueueChange::Removed,
         0..2 => QueueChange::Paused(dice.chance(30)),
         _ => QueueChange::Limits(QueueLimits {
             concurrency: limit(dice),
