@@ -293,11 +293,11 @@ impl Single<'_> {
                     ended => ended?,
                 }
             }
-            (KeyConflict::Debounce, Some(live)) => {
-                if self.lock_places(&[id]).await? > 0 && live.definition.is_none() {
-                    self.put_off(run, new, key).await?;
-                    return Ok(Some(run));
-                }
+            (KeyConflict::Debounce, Some(live))
+                if live.definition.is_none() && self.lock_places(&[id]).await? > 0 =>
+            {
+                self.put_off(run, new, key).await?;
+                return Ok(Some(run));
             }
             _ => {}
         }

@@ -321,7 +321,7 @@ mod render {
     }
 
     #[task(for_each = frames, queue = "gpu")]
-    pub async fn draw(item: &String, observer: Res<Observer>) -> Result<()> {
+    pub async fn draw(item: &str, observer: Res<Observer>) -> Result<()> {
         observer.enter(item);
         tokio::time::sleep(SECOND).await;
         observer.leave(item);

@@ -50,8 +50,7 @@ impl<F: Fixture> Scene<F> {
 
     async fn seize(&self, node: NodeId, room: usize) -> SpreadClaimed {
         let request = self.tight_wish(node, room).await;
-        let claimed = self.store.claim_tasks(request).await.expect("the store hands out attempts");
-        claimed
+        self.store.claim_tasks(request).await.expect("the store hands out attempts")
     }
 
     async fn steps(&self, node: NodeId, room: usize) -> Vec<String> {
