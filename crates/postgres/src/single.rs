@@ -4,8 +4,8 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
 use windlass_store::{
-    Act, Idle, KeyConflict, NewEnd, NewKey, NewMessage, NewRun, Parent, Refusal, SpreadKey, StepRow, Unit,
-    Written,
+    Act, Idle, KeyConflict, NewEnd, NewKey, NewMessage, NewRun, Parent, Refusal, Replace, SpreadKey, StepRow,
+    Unit, Written,
 };
 
 use crate::{
@@ -249,7 +249,7 @@ impl Single<'_> {
         let key = new.key.as_ref().filter(|key| key.conflict.looks_at_the_run());
         let mut outcome = loop {
             if let Some(key) = key
-                && let Some(run) = self.make_way(new, key).await?
+                && let Some(run) = self.make_way(run, new, key).await?
             {
                 return Ok(Written::Existing { run });
             }
@@ -257,8 +257,8 @@ impl Single<'_> {
             batch.start(run, new, self.node.is_some());
             let outcome = batch.write(self.session, self.node).await?;
             let Some(fact) = outcome.keys.first().filter(|_| outcome.begun.is_empty()) else { break outcome };
-            // Whoever took the key just now is met in the next round.
-            if key.is_none() {
+            // Whoever took the key just now is met in the next round, unless that was this start, sent before.
+            if key.is_none() || fact.exists {
                 return Ok(fact.judge(run, new)?);
             }
         };
@@ -272,12 +272,18 @@ impl Single<'_> {
         Ok(Written::Started { at: self.now, owned })
     }
 
-    /// Does to the run that has a key what the start says. Answers that run if it will do; else the key is free.
-    async fn make_way(&mut self, new: &NewRun, key: &NewKey) -> Result<Option<RunId>, Stop> {
+    /// Does to the run that has a key what the start of another says. Answers the run that will do; else the key is free.
+    async fn make_way(&mut self, starts: RunId, new: &NewRun, key: &NewKey) -> Result<Option<RunId>, Stop> {
         let session = self.session;
         let rows = session.query(KEY, &[&&*new.workflow, &key.key]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let (run, has_life) = (column::run_id(row, 0)?, row.try_get::<_, bool>(1).map_err(Fault::from)?);
+        // It may have been sent before, and committed while the key was waited for; and somebody may have its key since.
+        if run == starts
+            || session.one(EXISTS, &[&column::run(starts)]).await?.try_get(0).map_err(Fault::from)?
+        {
+            return Ok(Some(starts));
+        }
         let id = column::run(run);
         session.execute(LOCK, &[&vec![id]]).await?;
         let known = session.query(READ, &[&id]).await?;
@@ -287,12 +293,7 @@ impl Single<'_> {
             (KeyConflict::Reject, live) if live.is_some() || has_life => {
                 return Err(Refusal::KeyTaken { run }.into());
             }
-            (KeyConflict::Replace(how), Some(_)) => {
-                match self.end_idle(run, Idle::NeverClaimed, &how.end).await {
-                    Err(Stop::Refusal(Refusal::Begun | Refusal::Held)) => self.send(run, &how.order).await?,
-                    ended => ended?,
-                }
-            }
+            (KeyConflict::Replace(how), Some(live)) => self.replace(run, &live, how).await?,
             (KeyConflict::Debounce, Some(live))
                 if live.definition.is_none() && self.lock_places(&[id]).await? > 0 =>
             {
@@ -303,6 +304,18 @@ impl Single<'_> {
         }
         session.execute(FREE_KEY, &[&&*new.workflow, &key.key]).await?;
         Ok(None)
+    }
+
+    /// Ends a run that was never claimed, and tells one that was. Whoever holds it may end it meanwhile.
+    async fn replace(&mut self, run: RunId, live: &Found, how: &Replace) -> Result<(), Stop> {
+        let done = match self.end_found(run, live, Idle::NeverClaimed, &how.end).await {
+            Err(Stop::Refusal(Refusal::Begun | Refusal::Held)) => self.send(run, &how.order).await,
+            ended => ended,
+        };
+        match done {
+            Err(Stop::Refusal(Refusal::Ended(_) | Refusal::Unknown)) => Ok(()),
+            done => done,
+        }
     }
 
     /// Has a run that was never claimed wait again, with another input.
@@ -343,9 +356,14 @@ impl Single<'_> {
     }
 
     async fn end_idle(&mut self, run: RunId, only: Idle, end: &NewEnd) -> Result<(), Stop> {
-        let (session, id) = (self.session, column::run(run));
         let found = self.read(run).await?;
         found.refuse_ended()?;
+        self.end_found(run, &found, only, end).await
+    }
+
+    /// Ends a run that was live when it was read, if nobody holds it.
+    async fn end_found(&mut self, run: RunId, found: &Found, only: Idle, end: &NewEnd) -> Result<(), Stop> {
+        let (session, id) = (self.session, column::run(run));
         if self.lock_places(&[id]).await? == 0 {
             return Err(Refusal::Held.into());
         }
@@ -362,7 +380,7 @@ impl Single<'_> {
         session.execute(FREE_SLOT, &[&id]).await?;
         spread::clear(session, run).await?;
         self.changes.stirred = true;
-        self.tell(run, &found).await
+        self.tell(run, found).await
     }
 
     /// Tells the parent of a run that has just ended, if it has one.
