@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use windlass_core::Order;
-use windlass_store::{InboxRow, NewMessage};
+use windlass_store::{InboxRow, NewMessage, STOPS};
 
-pub(crate) const CANCEL: &str = "!cancel";
+pub(crate) const CANCEL: &str = STOPS[0];
 pub(crate) const PAUSE: &str = "!pause";
 pub(crate) const RESUME: &str = "!resume";
-pub(crate) const TERMINATE: &str = "!terminate";
+pub(crate) const TERMINATE: &str = STOPS[1];
 
 pub(crate) fn encode(order: &Order) -> NewMessage {
     let (topic, reason) = match order {

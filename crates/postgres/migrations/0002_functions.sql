@@ -146,7 +146,11 @@ BEGIN
         RAISE EXCEPTION 'the key `%` belongs to run %', of_key, known.run USING ERRCODE = 'WL002', DETAIL = known.run::text;
     ELSIF if_taken = 'replace' AND is_live THEN
         PERFORM {s}.post(known.run, '!cancel', convert_to('replaced by run ' || new_run, 'UTF8'), NULL);
-    ELSIF if_taken = 'debounce' AND is_live AND old.definition IS NULL THEN
+    ELSIF if_taken = 'debounce' AND is_live AND old.definition IS NULL
+        AND NOT EXISTS (SELECT FROM {s}.inbox AS i WHERE i.run = known.run AND i.topic IN ('!cancel', '!terminate'))
+        -- The same transaction may have cancelled it.
+        AND NOT EXISTS (SELECT FROM {s}.posted AS p WHERE p.run = known.run AND p.topic IN ('!cancel', '!terminate'))
+    THEN
         DELETE FROM {s}.waiting AS w WHERE w.run = known.run AND w.state = 0;
         IF NOT FOUND THEN
             DELETE FROM {s}.ready AS a WHERE a.queue = old.queue AND a.lane = {s}.lane(old.queue_key)

@@ -4,8 +4,8 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
 use windlass_store::{
-    Act, Idle, KeyConflict, NewEnd, NewKey, NewMessage, NewRun, Parent, Refusal, Replace, SpreadKey, StepRow,
-    Unit, Written,
+    Act, Idle, KeyConflict, NewEnd, NewKey, NewMessage, NewRun, Parent, Refusal, Replace, STOPS, SpreadKey,
+    StepRow, Unit, Written,
 };
 
 use crate::{
@@ -29,6 +29,8 @@ const EXISTS: &str = "SELECT EXISTS (SELECT FROM {s}.run WHERE id = $1)";
 const KEY: &str = "\
     SELECT run, until IS NOT NULL FROM {s}.key \
     WHERE workflow = $1 AND key = $2 AND (until IS NULL OR until > {s}.clock()) FOR UPDATE";
+/// Whoever tells a run something locks it.
+const STOPPED: &str = "SELECT EXISTS (SELECT FROM {s}.inbox WHERE run = $1 AND topic = ANY ($2::text[]))";
 const FREE_KEY: &str = "DELETE FROM {s}.key WHERE workflow = $1 AND key = $2";
 const CHANGE_KEY: &str = "UPDATE {s}.key SET digest = $3 WHERE workflow = $1 AND key = $2";
 const PUT_OFF: &str = "UPDATE {s}.run SET input = $2, context = $3, opened_at = {s}.after($4) WHERE id = $1";
@@ -295,7 +297,9 @@ impl Single<'_> {
             }
             (KeyConflict::Replace(how), Some(live)) => self.replace(run, &live, how).await?,
             (KeyConflict::Debounce, Some(live))
-                if live.definition.is_none() && self.lock_places(&[id]).await? > 0 =>
+                if live.definition.is_none()
+                    && !self.is_stopped(id).await?
+                    && self.lock_places(&[id]).await? > 0 =>
             {
                 self.put_off(run, new, key).await?;
                 return Ok(Some(run));
@@ -304,6 +308,11 @@ impl Single<'_> {
         }
         session.execute(FREE_KEY, &[&&*new.workflow, &key.key]).await?;
         Ok(None)
+    }
+
+    /// Whether a run that has not ended was told to: an application may say so before it begins.
+    async fn is_stopped(&self, run: Uuid) -> Result<bool, Fault> {
+        Ok(self.session.one(STOPPED, &[&run, &STOPS.as_slice()]).await?.try_get(0)?)
     }
 
     /// Ends a run that was never claimed, and tells one that was. Whoever holds it may end it meanwhile.

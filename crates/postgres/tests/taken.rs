@@ -134,3 +134,36 @@ async fn a_run_that_ends_while_it_is_replaced_does_not_fail_the_start() {
     assert_eq!(two.load(first).await.unwrap().unwrap().standing.state(), RunState::Completed);
     assert_eq!(two.by_key("etl".into(), "k".into()).await.unwrap(), Some(second));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_in_sql_is_not_answered_with_a_run_that_the_application_has_cancelled() {
+    let schema = fresh();
+    let store = open(&schema).await;
+    let client = connect(cluster().url()).await;
+    let start = |input: &str| {
+        format!(
+            "SELECT {schema}.start('etl', '{input}', key => 'k', if_taken => 'debounce', delay => '1 hour')"
+        )
+    };
+    let begin =
+        async |input: &str| -> uuid::Uuid { client.query_one(&start(input), &[]).await.unwrap().get(0) };
+    let cancel = async |run: uuid::Uuid| {
+        let sql = format!("SELECT {schema}.cancel(run => $1, reason => 'enough')");
+        client.query_one(&sql, &[&run]).await.unwrap();
+    };
+    let first = begin("1").await;
+    client.batch_execute("BEGIN").await.unwrap();
+    cancel(first).await;
+    let second = begin("2").await;
+    client.batch_execute("COMMIT").await.unwrap();
+    assert_ne!(second, first, "in the same transaction");
+    cancel(second).await;
+    let third = begin("3").await;
+    assert!(third != second && third != first, "and in the next");
+    assert_eq!(begin("4").await, third);
+    let input = async |run: uuid::Uuid| {
+        let run = RunId::from_bytes(*run.as_bytes());
+        store.load(run).await.unwrap().unwrap().run.input
+    };
+    assert_eq!([input(first).await, input(second).await, input(third).await], ["1", "2", "4"]);
+}

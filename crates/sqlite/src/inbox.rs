@@ -52,7 +52,7 @@ pub(crate) fn read(conn: &Connection, run: RunId) -> rusqlite::Result<Vec<InboxR
 }
 
 /// Whether a row with one of these topics lies in the inbox of a run.
-pub(crate) fn has_topic(conn: &Connection, run: RunId, topics: &[String]) -> rusqlite::Result<bool> {
+pub(crate) fn has_topic(conn: &Connection, run: RunId, topics: &[impl AsRef<str>]) -> rusqlite::Result<bool> {
     if topics.is_empty() {
         return Ok(false);
     }
@@ -60,7 +60,7 @@ pub(crate) fn has_topic(conn: &Connection, run: RunId, topics: &[String]) -> rus
     let mut rows = find.query([run.as_bytes()])?;
     while let Some(row) = rows.next()? {
         let topic = row.get_ref(0)?.as_str()?;
-        if topics.iter().any(|wanted| wanted == topic) {
+        if topics.iter().any(|wanted| wanted.as_ref() == topic) {
             return Ok(true);
         }
     }

@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use windlass_core::{RunId, RunState};
-use windlass_store::{Idle, KeyConflict, NewKey, NewRun, Refusal, Wait, Written, lane};
+use windlass_store::{Idle, KeyConflict, NewKey, NewRun, Refusal, STOPS, Wait, Written, lane};
 
 use crate::{
     commit::{Batch, Stop},
     held::Held,
-    key,
+    inbox, key,
     place::{Carried, Spot, locate},
     ready,
     run::{self, Core, NewRunRow},
@@ -132,7 +132,7 @@ impl<'a> Batch<'a> {
             }
             (KeyConflict::Replace(how), Some(_)) => self.end_idle(run, Idle::NeverClaimed, &how.end)?,
             (KeyConflict::Replace(how), None) if is_live => self.send(run, &how.order)?,
-            (KeyConflict::Debounce, Some(carried)) => {
+            (KeyConflict::Debounce, Some(carried)) if !inbox::has_topic(self.conn, run, &STOPS)? => {
                 if matches!(spot, Spot::Ready(_)) {
                     ready::remove(&mut self.pens.remove_ready, run, &core)?;
                     self.ask_ready_again(&core);

@@ -289,6 +289,9 @@ pub enum KeyLife {
     For(Duration),
 }
 
+/// The topics of messages that tell a run to end: to be cancelled, and to be terminated.
+pub const STOPS: [&str; 2] = ["!cancel", "!terminate"];
+
 /// What a start does when its key belongs to a run. The later start's choice counts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KeyConflict {
@@ -302,8 +305,8 @@ pub enum KeyConflict {
     /// The key passes to the new run. If the other was never claimed it ends, as if by [`Act::EndIdle`]; if it was, and
     /// has not ended, it is told to, as if by [`Act::Send`].
     Replace(Box<Replace>),
-    /// If that run was never claimed, it takes the new input and context, waits for the new [delay](NewRun::delay) from now
-    /// on, and is the answer. Else the key passes to the new run.
+    /// If that run was never claimed, and was not told to [stop](STOPS), it takes the new input and context, waits for the
+    /// new [delay](NewRun::delay) from now on, and is the answer. Else the key passes to the new run.
     Debounce,
 }
 

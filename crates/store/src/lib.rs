@@ -28,8 +28,8 @@ mod words;
 pub mod conformance;
 
 pub use act::{
-    Act, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewRun, Owner, Refusal, Replace, Unit,
-    Written,
+    Act, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewRun, Owner, Refusal, Replace, STOPS,
+    Unit, Written,
 };
 pub use aged::{Aged, AgedRun, Discard, Keyed};
 pub use along::{Along, Fate};

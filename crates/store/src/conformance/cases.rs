@@ -70,6 +70,7 @@ cases! {
         a_run_that_is_replaced_before_it_begins_has_ended,
         a_run_that_is_replaced_after_it_has_begun_is_told_to_stop,
         a_start_that_is_debounced_moves_the_run_that_has_not_begun,
+        a_start_that_is_debounced_leaves_a_run_alone_that_was_told_to_stop,
         the_same_key_and_input_give_the_same_run,
         the_same_key_with_another_input_is_refused_unless_asked_otherwise,
         a_key_belongs_to_its_workflow_alone,

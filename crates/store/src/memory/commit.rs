@@ -8,7 +8,7 @@ use windlass_core::{ClaimId, NodeId, RunId, RunState};
 use super::state::{Kept, Key, State};
 use crate::{
     Act, End, Idle, InboxRow, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewRun, Place, Refusal,
-    RunImage, RunRow, SavedRow, Standing, StoreError, Unit, Wait, Written,
+    RunImage, RunRow, STOPS, SavedRow, Standing, StoreError, Unit, Wait, Written,
 };
 
 impl State {
@@ -180,7 +180,7 @@ impl State {
                 }
                 Ok(None)
             }
-            KeyConflict::Debounce if is_live && self.was_never_claimed(run) => {
+            KeyConflict::Debounce if is_live && self.may_be_put_off(run) => {
                 self.put_off(run, new, key);
                 Ok(Some(run))
             }
@@ -188,9 +188,10 @@ impl State {
         }
     }
 
-    fn was_never_claimed(&self, run: RunId) -> bool {
+    fn may_be_put_off(&self, run: RunId) -> bool {
         let kept = &self.runs[&run];
-        kept.holder().is_none() && kept.image.standing.definition.is_none()
+        let is_stopped = kept.image.inbox.iter().any(|row| STOPS.contains(&row.topic.as_str()));
+        kept.holder().is_none() && kept.image.standing.definition.is_none() && !is_stopped
     }
 
     /// Has a run that was never claimed wait again, with another input.

@@ -6,7 +6,7 @@ use windlass_core::{RunId, RunState};
 
 use crate::{
     Act, Claim, Idle, KeyConflict, KeyLife, NewKey, NewMessage, NewRun, Place, Query, Refusal, Replace,
-    Written,
+    STOPS, Written,
     conformance::{
         Fixture,
         scene::{SECOND, Scene, b, end, key, new_end, start, with_key},
@@ -234,4 +234,22 @@ pub(super) async fn a_start_that_is_debounced_moves_the_run_that_has_not_begun(f
     scene.done(node, first, end(claim, RunState::Completed)).await;
     scene.advance(SECOND * 2);
     assert_eq!(scene.take(node).await.1, [second]);
+}
+
+pub(super) async fn a_start_that_is_debounced_leaves_a_run_alone_that_was_told_to_stop(
+    fixture: impl Fixture,
+) {
+    let scene = Scene::new(fixture);
+    for topic in STOPS {
+        let debounce = |input: &str| taken(KeyConflict::Debounce, input, Some(SECOND));
+        let (first, answer) = scene.start_taken(debounce("a")).await;
+        assert!(is_started(&answer), "{answer:?}");
+        let word = Act::Send(NewMessage { topic: topic.into(), body: b("enough"), key: None });
+        scene.done(None, first, word).await;
+        let (second, answer) = scene.start_taken(debounce("bb")).await;
+        assert!(is_started(&answer), "{answer:?}");
+        assert_eq!(scene.image(first).await.run.input, b("a"));
+        let over = Act::EndIdle { only: Idle::Any, end: new_end(RunState::Cancelled) };
+        scene.done(None, second, over).await;
+    }
 }
