@@ -59,7 +59,7 @@ $$;
 CREATE FUNCTION {s}.stir() RETURNS void LANGUAGE sql VOLATILE AS
     $$ SELECT pg_notify({channel}, 'sql') WHERE current_setting('windlass.notify', true) IS DISTINCT FROM 'off' $$;
 
--- What the transaction of an application says to runs. It is delivered when that commits, and the row deleted: so a run is
+-- What the transaction of an application says to runs, and which queues it declares. It is delivered when that commits, and the row deleted: so a run is
 -- held up by nobody who takes his time, and others never see a row.
 CREATE TABLE {s}.posted (
     no    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -70,7 +70,7 @@ CREATE TABLE {s}.posted (
 );
 
 -- Puts a message into the inbox of its run, and makes the run ready if it waits for that. Nothing comes of a message whose
--- key is known, or whose run has ended meanwhile.
+-- key is known, or whose run has ended meanwhile. What a start says of its queue goes there.
 CREATE FUNCTION {s}.deliver() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -82,6 +82,10 @@ BEGIN
         RAISE EXCEPTION 'only what was posted is delivered' USING ERRCODE = '42501';
     END IF;
     DELETE FROM {s}.posted AS p WHERE p.no = new.no;
+    IF new.topic = '!queue' THEN
+        INSERT INTO {s}.queue (name) VALUES (convert_from(new.body, 'UTF8')) ON CONFLICT DO NOTHING;
+        RETURN NULL;
+    END IF;
     -- Whoever moves the run is waited for, and waits.
     SELECT r.workflow, r.queue, r.priority, r.generation, r.queue_key INTO known FROM {s}.run AS r WHERE r.id = new.run FOR UPDATE;
     IF NOT FOUND
@@ -254,8 +258,9 @@ BEGIN
     VALUES (new_run, start.workflow, line, rank, 1, {s}.later(now, wait), 0, now, most, payload,
             nullif(seed, '{}'), start.key, CASE WHEN cardinality(words) > 0 THEN array_to_json(words)::text END, start.trace,
             start.queue_key);
-    IF start.queue_key IS NOT NULL THEN
-        INSERT INTO {s}.queue (name) VALUES (line) ON CONFLICT DO NOTHING;
+    -- The first key of a queue declares it, when this commits: an engine that declares the same would wait for it else.
+    IF start.queue_key IS NOT NULL AND NOT EXISTS (SELECT FROM {s}.queue AS q WHERE q.name = line) THEN
+        INSERT INTO {s}.posted (run, topic, body) VALUES (new_run, '!queue', convert_to(line, 'UTF8'));
     END IF;
     INSERT INTO {s}.tag (tag, run) SELECT DISTINCT word, new_run FROM unnest(words) AS u (word);
     IF wait > 0 THEN

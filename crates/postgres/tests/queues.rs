@@ -14,7 +14,8 @@ use common::{cluster, connect, fresh, new_run, node};
 use windlass_core::{ClaimId, NodeId, RunId, RunState};
 use windlass_postgres::{Postgres, PostgresOptions};
 use windlass_store::{
-    Act, Claim, Claimed, DefinitionId, NewEnd, NewRun, QueueChange, QueueLimits, Rate, Store, Unit, Written,
+    Act, Claim, Claimed, DefinitionId, NewEnd, NewRun, NewSpread, QueueChange, QueueLimits, Rate, SpreadKey,
+    Store, Unit, Written,
 };
 
 const VERSION: DefinitionId = DefinitionId(1);
@@ -218,6 +219,31 @@ async fn a_start_that_is_rolled_back_leaves_neither_a_run_nor_a_slot() {
     assert_eq!(claimed.runs[0].run.queue_key.as_deref(), Some("a"));
     process.end(claim, &[claimed.runs[0].run.id]).await;
     assert_eq!(process.claim(&["tight"], 10).await.1.runs.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_that_takes_its_time_keeps_nobody_from_declaring_the_same_queue() {
+    let schema = fresh();
+    let process = Process::new(&schema).await;
+    process.enqueue("default", Some("a"), 1).await;
+    let (claim, claimed) = process.claim(&["default"], 1).await;
+    let stranger = connect(cluster().url()).await;
+    let start = format!("BEGIN; SELECT {schema}.start('etl', queue => 'gpu', queue_key => 'b')");
+    stranger.batch_execute(&start).await.unwrap();
+    let key = SpreadKey { step: "render".into(), attempt: 1 };
+    let tasks = vec![NewSpread { key, queue: "gpu".into() }];
+    let act = Act::Publish { claim, definition: VERSION, tasks };
+    let publish = Arc::new(vec![Unit { run: claimed.runs[0].run.id, act }]);
+    let answers = process.store.commit(Some(process.node), publish).await.expect("it waits for nobody");
+    assert!(answers[0].is_ok(), "{answers:?}");
+    process.enqueue("gpu", Some("c"), 1).await;
+    assert_eq!(process.claim(&["gpu"], 9).await.1.runs.len(), 1);
+    stranger.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(process.claim(&["gpu"], 9).await.1.runs.len(), 1);
+    // One that nobody else declares is declared by it.
+    let alone = format!("SELECT {schema}.start('etl', queue => 'alone', queue_key => 'b')");
+    stranger.batch_execute(&alone).await.unwrap();
+    assert_eq!(process.store.queues(Some("alone".into())).await.unwrap()[0].depth, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
