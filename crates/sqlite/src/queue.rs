@@ -24,7 +24,7 @@ const SLOTS: &str = "SELECT no, run, lane, node FROM slot WHERE queue = ?1";
 /// Attempts that nodes execute.
 const TASKS: &str = "\
     SELECT s.run, s.lane, s.node FROM node AS n CROSS JOIN spread AS s ON s.node = n.no AND s.queue = ?1";
-const IDLE: &str = "SELECT run, lane FROM slot WHERE queue = ?1 AND node IS NULL";
+const IDLE: &str = "SELECT run FROM slot WHERE queue = ?1 AND node IS NULL";
 const HAS_SLOT: &str = "SELECT EXISTS (SELECT 1 FROM slot WHERE run = ?1)";
 const TAKE: &str = "INSERT INTO slot (queue, no, lane, run, node) VALUES (?1, ?2, ?3, ?4, ?5)";
 const RETAKE: &str = "UPDATE slot SET node = ?2 WHERE run = ?1";
@@ -209,9 +209,9 @@ pub(crate) fn load(
     Ok(Load::new(&state.limits, now, slots(conn, queue, node)?, tasks, &begun))
 }
 
-/// The runs of a queue that have a slot while nobody holds them, with their lanes.
-pub(crate) fn idle(conn: &Connection, queue: i64) -> rusqlite::Result<Vec<(RunId, String)>> {
-    conn.prepare_cached(IDLE)?.query_map([queue], |row| Ok((column::run_id(row, 0)?, row.get(1)?)))?.collect()
+/// The runs of a queue that have a slot while nobody holds them.
+pub(crate) fn idle(conn: &Connection, queue: i64) -> rusqlite::Result<Vec<RunId>> {
+    conn.prepare_cached(IDLE)?.query_map([queue], |row| column::run_id(row, 0))?.collect()
 }
 
 /// How many runs of a queue were taken when.

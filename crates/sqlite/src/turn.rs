@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::{RunId, Time};
-use windlass_store::{DefinitionId, Lanes, Load, QueueState, choose};
+use windlass_store::{Arrival, DefinitionId, Lanes, Load, QueueState, choose};
 
 use crate::{claim::Line, place::Carried, queue, ready, run};
 
@@ -22,8 +22,7 @@ pub(crate) struct Candidate {
     pub(crate) workflow: i64,
     pub(crate) version: DefinitionId,
     lane: String,
-    /// Whether it has a slot already.
-    is_back: bool,
+    arrival: Arrival,
 }
 
 /// What a claim may take from a declared queue, in its order.
@@ -61,28 +60,31 @@ impl Turn {
             return Ok(turn);
         }
         let limits = turn.state.limits;
-        let mut back = turn.coming_back(conn, asker)?;
+        let back = turn.coming_back(conn, asker)?;
         let known = back.iter().map(|candidate| candidate.run).collect();
         let mut lanes = Rows { conn, asker, queue, lines: HashMap::new(), known };
         if turn.load.next.is_some() && lanes.any()? {
             turn.next = turn.load.next;
         }
-        back.truncate(room.min(turn.load.node_left(&limits)));
-        let most = (room - back.len()).min(turn.load.left(&limits, back.len()));
+        let (back, more) = turn.load.admit(&limits, room, back, |candidate| candidate.run);
+        let most = (room - back.len()).min(turn.load.left(&limits, more));
         turn.runs = back.into();
         turn.runs.extend(choose(&mut lanes, &turn.state, &turn.load, most)?.into_iter().map(|(_, run)| run));
         Ok(turn)
     }
 
-    /// The ready runs that have a slot already, the most urgent first.
+    /// The ready runs that have a slot already, or share one, the most urgent first.
     fn coming_back(&self, conn: &Connection, asker: Asker<'_>) -> rusqlite::Result<Vec<Candidate>> {
         let mut back = Vec::new();
-        for (run, lane) in queue::idle(conn, self.queue)? {
-            let Some(core) = run::core(conn, run)? else { continue };
+        let kept = queue::idle(conn, self.queue)?.into_iter().map(|run| (run, Arrival::Back));
+        let owed = self.load.owed().map(|run| (run, Arrival::Shared));
+        for (run, arrival) in kept.chain(owed) {
+            let Some(core) = run::core(conn, run)?.filter(|core| core.queue == self.queue) else { continue };
             let version = asker.workflows.iter().find(|(workflow, _)| *workflow == core.workflow);
             if let (Some((workflow, version)), Some(carried)) = (version, ready::read(conn, run, &core)?) {
                 let (workflow, version, priority) = (*workflow, *version, core.priority);
-                back.push(Candidate { priority, run, carried, workflow, version, lane, is_back: true });
+                let lane = if core.has_lane { run::lane(conn, run)? } else { String::new() };
+                back.push(Candidate { priority, run, carried, workflow, version, lane, arrival });
             }
         }
         back.sort_unstable_by_key(|candidate| (candidate.priority, candidate.run));
@@ -99,16 +101,18 @@ impl Turn {
         let mut numbers = self.load.free_numbers();
         let mut last = None;
         let mut fresh = 0;
-        for Candidate { run, lane, workflow, priority, is_back, .. } in taken {
+        for Candidate { run, lane, workflow, priority, arrival, .. } in taken {
             ready::remove_from(conn, self.queue, lane, *workflow, *priority, *run)?;
-            if *is_back {
+            if *arrival == Arrival::Back {
                 queue::retake(conn, *run, asker.node)?;
                 continue;
             }
             let Some(no) = numbers.next() else { continue };
             queue::take(conn, self.queue, no, lane, *run, asker.node)?;
-            last = Some(lane);
-            fresh += 1;
+            if *arrival == Arrival::Fresh {
+                last = Some(lane);
+                fresh += 1;
+            }
         }
         if let Some(lane) = last {
             queue::turn(conn, self.queue, lane)?;
@@ -198,7 +202,7 @@ impl Lanes for Rows<'_> {
             workflow,
             version,
             lane: lane.to_owned(),
-            is_back: false,
+            arrival: Arrival::Fresh,
         }))
     }
 }

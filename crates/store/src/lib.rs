@@ -41,8 +41,8 @@ pub use host::host_name;
 pub use memory::{Call, Memory, Moment, Side, Verdict};
 pub use query::{Page, Query};
 pub use queue::{
-    Lanes, Load, QueueChange, QueueChanged, QueueLimits, QueueRow, QueueState, Rate, TakenSlot, TakenTask,
-    choose, lane,
+    Arrival, Lanes, Load, QueueChange, QueueChanged, QueueLimits, QueueRow, QueueState, Rate, TakenSlot,
+    TakenTask, choose, lane,
 };
 pub use record::{
     DefinitionId, DefinitionRow, End, InboxRow, NodeRow, Parent, Place, RunImage, RunRow, RunSummary,

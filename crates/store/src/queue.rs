@@ -133,10 +133,25 @@ pub struct Load {
     /// The runs that have a slot while none of their attempts is executed in this queue, and whether the claiming node
     /// has it.
     sharing: HashMap<RunId, bool>,
+    /// The runs that have no slot while an attempt of theirs is executed in this queue.
+    owed: HashSet<RunId>,
+    /// The runs of which the claiming node executes an attempt here without having their slot.
+    here: HashSet<RunId>,
     /// How many may still be taken now, as far as the rate goes.
     rate_left: usize,
     /// When the rate lets the next one be taken, if it lets none now.
     pub next: Option<Time>,
+}
+
+/// How a ready run comes to its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// It takes one, and begins.
+    Fresh,
+    /// It shares the one that an attempt of its has: it takes a number, and nothing more is under way than before.
+    Shared,
+    /// It has kept one.
+    Back,
 }
 
 /// A slot that a run has.
@@ -167,8 +182,8 @@ impl Load {
     /// What is under way, by the slots that runs have, the attempts that are executed, and the times at which so many were
     /// taken of late.
     ///
-    /// A run and one of its attempts share a slot; a second attempt at the same time takes one of its own. So an attempt
-    /// never waits for the slot that its own run has.
+    /// A run and one of its attempts share a slot; a second attempt at the same time takes one of its own. So neither ever
+    /// waits for the slot that the other has.
     #[must_use]
     pub fn new(
         limits: &QueueLimits,
@@ -184,6 +199,8 @@ impl Load {
             mine: 0,
             lanes: HashMap::new(),
             sharing: HashMap::new(),
+            owed: HashSet::new(),
+            here: HashSet::new(),
             rate_left,
             next,
         };
@@ -194,14 +211,20 @@ impl Load {
             load.mine += usize::from(slot.is_mine);
         }
         load.numbers.sort_unstable();
-        let (mut shared, mut here) = (HashSet::new(), HashSet::new());
+        let (mut shared, mut counted) = (HashSet::new(), HashSet::new());
         for task in tasks {
             let slot = load.sharing.get(&task.run).copied();
+            if slot.is_none() {
+                load.owed.insert(task.run);
+            }
+            if task.is_mine && slot != Some(true) {
+                load.here.insert(task.run);
+            }
             if slot.is_none() || !shared.insert(task.run) {
                 load.count(task.lane);
             }
             // What a node has is counted by itself: a run may be at one, and its attempt at another.
-            if task.is_mine && (slot != Some(true) || !here.insert(task.run)) {
+            if task.is_mine && (slot != Some(true) || !counted.insert(task.run)) {
                 load.mine += 1;
             }
         }
@@ -223,6 +246,37 @@ impl Load {
     /// The runs of which one attempt more needs no slot, since it shares that of its run.
     pub fn sharing(&self) -> impl Iterator<Item = RunId> + '_ {
         self.sharing.keys().copied()
+    }
+
+    /// The runs that have no slot, and need none but the one that an attempt of theirs has. Some are in other queues.
+    pub fn owed(&self) -> impl Iterator<Item = RunId> + '_ {
+        self.owed.iter().copied()
+    }
+
+    /// How a ready run that has no slot comes to one.
+    #[must_use]
+    pub fn arrival(&self, run: RunId) -> Arrival {
+        if self.owed.contains(&run) { Arrival::Shared } else { Arrival::Fresh }
+    }
+
+    /// Of runs that are counted already, those that a node with so much room is given, and how many more it has then: what
+    /// it executes an attempt of counts as its own.
+    pub fn admit<R>(
+        &self,
+        limits: &QueueLimits,
+        room: usize,
+        back: impl IntoIterator<Item = R>,
+        id: impl Fn(&R) -> RunId,
+    ) -> (Vec<R>, usize) {
+        let (mut admitted, mut more) = (Vec::new(), 0);
+        for run in back {
+            let is_here = self.here.contains(&id(&run));
+            if admitted.len() < room && (is_here || more < self.node_left(limits)) {
+                more += usize::from(!is_here);
+                admitted.push(run);
+            }
+        }
+        (admitted, more)
     }
 
     /// Of attempts that were taken in this order, those that took a slot of their own.
@@ -481,6 +535,21 @@ mod tests {
         assert_eq!(load(&[(1, true), (1, true), (1, false)]), (4, 2, 4, vec![run(2)]));
         assert_eq!(load(&[(2, true)]), (2, 2, 2, vec![run(1)]), "the run is elsewhere");
         assert_eq!(load(&[(3, true), (3, false)]), (4, 2, 4, vec![run(1), run(2)]), "the run is parked");
+    }
+
+    #[test]
+    fn a_run_comes_back_to_the_slot_that_its_attempt_has() {
+        let limits = QueueLimits { concurrency: Some(1), per_node: Some(1), ..QueueLimits::default() };
+        let admit = |tasks: &[(u8, bool)], back: &[u8], room| {
+            let task = |(no, is_mine)| TakenTask { run: run(no), lane: String::new(), is_mine };
+            let load = Load::new(&limits, Time(0), [], tasks.iter().copied().map(task), &[]);
+            assert!(back.iter().all(|no| load.arrival(run(*no)) == Arrival::Shared));
+            load.admit(&limits, room, back.iter().copied(), |no| run(*no))
+        };
+        assert_eq!(admit(&[(1, false)], &[1], 9), (vec![1], 1));
+        assert_eq!(admit(&[(1, true)], &[1], 9), (vec![1], 0), "what is here counts already");
+        assert_eq!(admit(&[(1, false), (2, true)], &[1, 2], 9), (vec![2], 0), "this node has enough");
+        assert_eq!(admit(&[(1, true)], &[1], 0), (vec![], 0));
     }
 
     #[test]

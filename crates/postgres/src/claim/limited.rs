@@ -8,8 +8,8 @@ use std::{
 
 use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
-use windlass_core::Time;
-use windlass_store::{Claim, Lanes, Load, QueueState, choose};
+use windlass_core::{RunId, Time};
+use windlass_store::{Arrival, Claim, Lanes, Load, QueueState, choose};
 
 use super::{
     ALONE, DUE, DUE_AT_ONCE, FREE_OWN, Hold, MINE, NEXT_DUE, Taken, columns, large, repeat,
@@ -37,8 +37,7 @@ struct Candidate {
     lane: String,
     workflow: String,
     weight: i64,
-    /// Whether it has a slot already.
-    is_back: bool,
+    arrival: Arrival,
 }
 
 /// What a claim may take: from all queues that were not declared together, and from each that was.
@@ -223,7 +222,7 @@ fn candidate(row: &Row) -> Result<Candidate, Fault> {
         lane: row.try_get(3)?,
         workflow: row.try_get(4)?,
         weight: row.try_get(5)?,
-        is_back: false,
+        arrival: Arrival::Fresh,
     })
 }
 
@@ -241,9 +240,12 @@ async fn turn(
     }
     let (workflows, _) = columns(&request.workflows);
     let mut back = Vec::new();
-    if !idle.is_empty() {
-        for row in session.query(BACK, &[&idle, &workflows]).await? {
-            back.push(Candidate { is_back: true, ..candidate(&row)? });
+    let counted: Vec<Uuid> = idle.iter().copied().chain(load.owed().map(column::run)).collect();
+    if !counted.is_empty() {
+        for row in session.query(BACK, &[&counted, &workflows, name]).await? {
+            let next = candidate(&row)?;
+            let arrival = if idle.contains(&next.run) { Arrival::Back } else { Arrival::Shared };
+            back.push(Candidate { arrival, ..next });
         }
     }
     let known: Vec<Uuid> = back.iter().map(|back| back.run).collect();
@@ -256,8 +258,8 @@ async fn turn(
             next = load.next;
         }
     }
-    back.truncate(room.min(load.node_left(&state.limits)));
-    let most = (room - back.len()).min(load.left(&state.limits, back.len()));
+    let (back, more) = load.admit(&state.limits, room, back, |next| RunId::from_bytes(*next.run.as_bytes()));
+    let most = (room - back.len()).min(load.left(&state.limits, more));
     let mut stream: VecDeque<Candidate> = back.into();
     stream.extend(rows.choose(state, load, most).await?);
     Ok((stream, next))
@@ -419,14 +421,19 @@ async fn seat(
     let taken: HashSet<Uuid> = rows.iter().map(|row| row.get(0)).collect();
     for (queue, seats) in turns {
         let mine = chosen.iter().filter(|next| next.queue == queue.name && taken.contains(&next.run));
-        let (back, fresh): (Vec<&Candidate>, Vec<&Candidate>) = mine.partition(|next| next.is_back);
+        let (back, new): (Vec<&Candidate>, Vec<&Candidate>) =
+            mine.partition(|next| next.arrival == Arrival::Back);
         let back: Vec<Uuid> = back.iter().map(|next| next.run).collect();
         queue::retake(session, &back, request.node).await?;
-        let Some(last) = fresh.last() else { continue };
+        let fresh: Vec<_> = new.iter().filter(|next| next.arrival == Arrival::Fresh).collect();
+        let note = async || match fresh.last() {
+            Some(last) => queue::note(session, queue, &last.lane, fresh.len()).await,
+            None => Ok(()),
+        };
         let slot = |next: &&Candidate| NewSlot { run: next.run, lane: next.lane.clone(), node };
         let (noted, seated) = tokio::join!(
-            queue::note(session, queue, &last.lane, fresh.len()),
-            queue::take(session, &queue.name, &seats.load, fresh.iter().map(slot).collect()),
+            note(),
+            queue::take(session, &queue.name, &seats.load, new.iter().map(slot).collect()),
         );
         noted?;
         seated?;

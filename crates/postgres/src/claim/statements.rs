@@ -163,13 +163,13 @@ pub(super) const HEADS: &str = "\
         SELECT * FROM {s}.ready AS a WHERE a.queue = $1 AND a.lane = l.lane AND a.workflow = v.workflow \
         ORDER BY a.priority, a.run LIMIT $4) AS a \
     ORDER BY a.priority, a.run";
-/// Those of some runs that are ready, the most urgent first.
+/// Those of some runs that are ready in a queue, the most urgent first.
 pub(super) const BACK: &str = "\
     SELECT a.priority, a.run, a.queue, a.lane, a.workflow, (SELECT octet_length(r.input) + coalesce(octet_length(r.context), 0) FROM {s}.run AS r WHERE r.id = a.run) \
            + coalesce((SELECT sum(coalesce(octet_length(s.output), 0) + coalesce(octet_length(s.detail), 0)) \
                        FROM {s}.step AS s WHERE s.run = a.run), 0)::bigint \
            + coalesce((SELECT sum(octet_length(i.body)) FROM {s}.inbox AS i WHERE i.run = a.run), 0)::bigint \
-    FROM unnest($1::uuid[]) AS u (run) CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
+    FROM unnest($1::uuid[]) AS u (run) CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run AND queue = $3 OFFSET 0) AS r \
     CROSS JOIN LATERAL (\
         SELECT * FROM {s}.ready AS a WHERE a.queue = r.queue AND a.lane = {s}.lane(r.queue_key) AND a.workflow = r.workflow \
           AND a.priority = r.priority AND a.run = r.id OFFSET 0) AS a \

@@ -234,6 +234,7 @@ cases! {
         no_more_attempts_are_executed_than_a_queue_allows,
         a_dead_node_leaks_no_slot_of_an_attempt,
         a_run_shares_its_slot_with_one_of_its_attempts,
+        a_run_does_not_wait_for_the_slot_that_its_own_attempt_has,
         a_second_attempt_takes_a_slot_of_its_own,
         attempts_count_by_the_key_of_their_run_and_keys_take_turns,
         a_node_executes_no_more_of_a_queue_than_its_share,

@@ -10,8 +10,8 @@ use windlass_core::{NodeId, RunId, Time};
 
 use super::state::State;
 use crate::{
-    Claim, Lanes, Load, Place, QueueChange, QueueChanged, QueueRow, QueueState, SpreadClaim, SpreadRow,
-    TakenSlot, TakenTask, choose, lane,
+    Arrival, Claim, Lanes, Load, Place, QueueChange, QueueChanged, QueueRow, QueueState, SpreadClaim,
+    SpreadRow, TakenSlot, TakenTask, choose, lane,
 };
 
 /// A declared queue.
@@ -122,15 +122,17 @@ impl State {
             if image.run.queue != *name {
                 continue;
             }
-            if queue.slots.values().any(|slot| slot.run == run) {
+            let has_slot = queue.slots.values().any(|slot| slot.run == run);
+            if has_slot || load.arrival(run) == Arrival::Shared {
                 returning.push_back(run);
             } else {
                 lanes.0.entry(lane(image.run.queue_key.as_deref())).or_default().push_back(run);
             }
         }
         let next = load.next.filter(|_| !lanes.0.is_empty());
-        returning.truncate(room.min(load.node_left(limits)));
-        let most = (room - returning.len()).min(load.left(limits, returning.len()));
+        let (returning, more) = load.admit(limits, room, returning, |run| *run);
+        let mut returning = VecDeque::from(returning);
+        let most = (room - returning.len()).min(load.left(limits, more));
         let Ok(chosen) = choose(&mut lanes, &queue.state, &load, most);
         returning.extend(chosen.into_iter().map(|(_, run)| run));
         Turn { runs: returning, next }
@@ -143,14 +145,21 @@ impl State {
         for &run in runs {
             let row = &self.runs[&run].image.run;
             let lane = lane(row.queue_key.as_deref());
-            let Some(queue) = self.queues.get_mut(&row.queue) else { continue };
+            let name = Arc::clone(&row.queue);
+            if !self.queues.contains_key(&name) {
+                continue;
+            }
+            let arrival = self.load(&name, Some(node)).arrival(run);
+            let queue = self.queues.get_mut(&name).expect("it was declared");
             if let Some(slot) = queue.slots.values_mut().find(|slot| slot.run == run) {
                 slot.node = Some(node);
                 continue;
             }
-            queue.state.cursor = Some(lane.clone());
+            if arrival == Arrival::Fresh {
+                queue.state.cursor = Some(lane.clone());
+                *counts.entry(name).or_default() += 1;
+            }
             queue.occupy(run, lane, Some(node));
-            *counts.entry(Arc::clone(&row.queue)).or_default() += 1;
         }
         for (name, count) in counts {
             self.queues.get_mut(&name).expect("something was taken from it").begin(now, count);

@@ -9,7 +9,8 @@ use super::super::{
     scene::{Held, SECOND, Scene, b, end, new_run, park, wait_for},
 };
 use crate::{
-    Act, NewRun, NewSpread, QueueChange, QueueLimits, Rate, Reach, SpreadClaim, SpreadClaimed, SpreadKey,
+    Act, Idle, NewEnd, NewMessage, NewRun, NewSpread, QueueChange, QueueLimits, Rate, Reach, SpreadClaim,
+    SpreadClaimed, SpreadKey,
 };
 
 const NO_LIMITS: QueueLimits =
@@ -119,6 +120,41 @@ pub(super) async fn a_run_shares_its_slot_with_one_of_its_attempts(fixture: impl
     assert!(scene.steps(node, 9).await.is_empty());
     scene.finish(node, held.run, "a").await;
     assert_eq!(scene.steps(node, 9).await, ["b"]);
+}
+
+pub(super) async fn a_run_does_not_wait_for_the_slot_that_its_own_attempt_has(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let rate = Some(Rate { count: 1, per: SECOND });
+    let all = [
+        at_once(1),
+        QueueLimits { per_key: Some(1), ..NO_LIMITS },
+        QueueLimits { per_node: Some(1), ..NO_LIMITS },
+        QueueLimits { rate, ..NO_LIMITS },
+    ];
+    for limits in all {
+        scene.limit_tasks(limits).await;
+        let held = scene.publisher("tight", "k", &["a"]).await;
+        let other =
+            scene.start_as(NewRun { queue: "tight".into(), queue_key: Some("k".into()), ..new_run() }).await;
+        let node = scene.node().await;
+        assert_eq!(scene.steps(node, 9).await, ["a"], "{limits:?}");
+        scene.done(held.node, held.run, park(held.claim, wait_for(&["go"]))).await;
+        let ask = async || {
+            let request = scene.request(node).await;
+            let request = crate::Claim { queues: vec![("tight".into(), 1000)], ..request };
+            (request.claim, super::super::scene::ids(&scene.claim(request).await))
+        };
+        assert!(ask().await.1.is_empty(), "{limits:?}");
+        let go = Act::Send(NewMessage { topic: "go".into(), body: b(""), key: None });
+        scene.done(None, held.run, go).await;
+        let (claim, runs) = ask().await;
+        assert_eq!(runs, [held.run], "{limits:?}");
+        assert_eq!(scene.running().await, 1, "they share it: {limits:?}");
+        scene.done(node, held.run, end(claim, RunState::Cancelled)).await;
+        let over = NewEnd { state: RunState::Cancelled, output: None, failure: None };
+        scene.done(None, other, Act::EndIdle { only: Idle::Any, end: over }).await;
+        assert_eq!(scene.running().await, 0, "{limits:?}");
+    }
 }
 
 pub(super) async fn a_second_attempt_takes_a_slot_of_its_own(fixture: impl Fixture) {
