@@ -1,6 +1,6 @@
 //! Taking the turns of batches.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use windlass_core::{ClaimId, NodeId};
 use windlass_store::RunImage;
@@ -57,7 +57,8 @@ async fn decide(node: &Arc<Node>, held: Held, image: &Arc<RunImage>) -> Result<O
     }
     let bytes: usize = image.inbox.iter().map(|row| row.body.len()).sum();
     let (keeper, image) = (Arc::clone(node), Arc::clone(image));
-    let take = move || take(&keeper.hub, held, &image, ledger, || keeper.keeper.failed(held.run)).map(Some);
+    let take =
+        move || take(&keeper.hub, held, &image, ledger, |error| put_off(&keeper, held, error)).map(Some);
     if bytes < LARGE {
         return take();
     }
@@ -65,18 +66,23 @@ async fn decide(node: &Arc<Node>, held: Held, image: &Arc<RunImage>) -> Result<O
     taken.unwrap_or_else(|error| Err(Error::Store(format!("the engine failed in this batch: {error}"))))
 }
 
-/// Writes all that the turn came to, or nothing.
-fn commit(node: &Arc<Node>, held: Held, generation: u32, taken: Taken) {
-    let Taken { units, starts, workflow, wake, turn, stuck } = taken;
-    if let Some(error) = &stuck {
+/// For how long items are put off that cannot be read. Whoever passes them again and again says so once.
+fn put_off(node: &Node, held: Held, error: &Error) -> Duration {
+    if !node.keeper.has_failed(held.run) {
         tracing::error!(run = %held.run, %error, "some items of a batch cannot be read, and stay where they are");
     }
+    node.keeper.failed(held.run)
+}
+
+/// Writes all that the turn came to, or nothing.
+fn commit(node: &Arc<Node>, held: Held, generation: u32, taken: Taken) {
+    let Taken { units, starts, workflow, wake, turn, is_stuck } = taken;
     let keeper = Arc::clone(node);
     node.hub.committer.submit_group(held.holder, units, move |mut fates| {
         match fates.pop() {
             Some(Ok(_)) => {
                 keeper.keeper.wrote(held.run, (generation, turn));
-                if stuck.is_none() {
+                if !is_stuck {
                     keeper.keeper.succeeded(held.run);
                 }
                 let workflow = Arc::from(workflow);

@@ -57,6 +57,9 @@ impl Ledger {
     /// Takes note of items that cannot be read. Those from before that were not taken in stay noted, also if they can be
     /// read now: others have passed them.
     pub(super) fn stay(&mut self, stuck: Vec<i64>, consumed: &[i64]) {
+        if self.stuck.is_empty() && stuck.is_empty() {
+            return;
+        }
         let consumed: HashSet<i64> = consumed.iter().copied().collect();
         self.stuck.extend(stuck);
         self.stuck.retain(|seq| !consumed.contains(seq));

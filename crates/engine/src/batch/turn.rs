@@ -54,8 +54,8 @@ pub(super) struct Taken {
     pub(super) wake: Option<Time>,
     /// How often the page was written then.
     pub(super) turn: u64,
-    /// Why some items stay, if they cannot be read.
-    pub(super) stuck: Option<Error>,
+    /// Whether some items stay because they cannot be read.
+    pub(super) is_stuck: bool,
 }
 
 impl Mail {
@@ -165,13 +165,13 @@ impl Mail {
     }
 }
 
-/// Takes a turn of a claimed batch. What cannot be read is looked at again after `pause`, whatever else happens.
+/// Takes a turn of a claimed batch. `pause` says when to look again at what cannot be read, whatever else happens.
 pub(super) fn take(
     hub: &Hub,
     held: Held,
     image: &RunImage,
     mut ledger: Ledger,
-    pause: impl FnOnce() -> Duration,
+    pause: impl FnOnce(&Error) -> Duration,
 ) -> Result<Taken, Error> {
     let now = hub.clock.now();
     let mut mail = Mail::read(hub, &image.inbox, &ledger, true)?;
@@ -182,7 +182,7 @@ pub(super) fn take(
     let (stuck, why) = mail.stuck(&decision)?;
     let mut wait = wait(&decision);
     if let Some(error) = &why {
-        wait.until = Some(wait.until.unwrap_or(Time::MAX).min(now + pause()));
+        wait.until = Some(wait.until.unwrap_or(Time::MAX).min(now + pause(error)));
         wait.reason = Some(said(error));
     }
     if mail.is_cut {
@@ -208,7 +208,7 @@ pub(super) fn take(
     let wake = wait.until;
     units.push(Unit { run, act: Act::Park { claim, steps: Vec::new(), consumed, wait } });
     let (turn, workflow) = (ledger.turn, ledger.declaration.workflow);
-    Ok(Taken { units, starts, workflow, wake, turn, stuck: why })
+    Ok(Taken { units, starts, workflow, wake, turn, is_stuck: why.is_some() })
 }
 
 /// What the run waits for until there is something to decide again.

@@ -131,6 +131,11 @@ impl Keeper {
         pause_after(*streak)
     }
 
+    /// Whether the last turn failed.
+    pub(crate) fn has_failed(&self, run: RunId) -> bool {
+        self.failures.lock().contains_key(&run)
+    }
+
     /// Takes note of a turn that was taken.
     pub(crate) fn succeeded(&self, run: RunId) {
         self.failures.lock().remove(&run);
