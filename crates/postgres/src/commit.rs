@@ -138,11 +138,14 @@ impl Plan {
 
 /// Whether a start may change the run that has its key.
 fn looks_at_another(unit: &Unit) -> bool {
-    let key = match &unit.act {
-        Act::Start(new) => new.key.as_ref(),
-        _ => None,
-    };
-    key.is_some_and(|key| key.conflict.looks_at_the_run())
+    key_of_another(unit).is_some()
+}
+
+/// The workflow and the key of a start that may change the run that has it.
+pub(crate) fn key_of_another(unit: &Unit) -> Option<(&str, &str)> {
+    let Act::Start(new) = &unit.act else { return None };
+    let key = new.key.as_ref().filter(|key| key.conflict.looks_at_the_run())?;
+    Some((&new.workflow, &key.key))
 }
 
 /// Writes a batch, in order, and answers each unit. Also says whether others may want to know.

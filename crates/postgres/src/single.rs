@@ -11,6 +11,7 @@ use windlass_store::{
 use crate::{
     batch::{Batch, Begun, LOCK, Standing},
     column,
+    commit::key_of_another,
     error::Fault,
     image,
     parents::Parents,
@@ -29,6 +30,11 @@ const EXISTS: &str = "SELECT EXISTS (SELECT FROM {s}.run WHERE id = $1)";
 const KEY: &str = "\
     SELECT run, until IS NOT NULL FROM {s}.key \
     WHERE workflow = $1 AND key = $2 AND (until IS NULL OR until > {s}.clock()) FOR UPDATE";
+/// The runs that have these keys. Nobody else takes these until the transaction is over.
+const KEYS: &str = "\
+    SELECT k.run FROM unnest($1::text[], $2::text[]) AS u (workflow, key) \
+    JOIN {s}.key AS k ON k.workflow = u.workflow AND k.key = u.key \
+    ORDER BY k.workflow, k.key FOR UPDATE OF k";
 /// Whoever tells a run something locks it.
 const STOPPED: &str = "SELECT EXISTS (SELECT FROM {s}.inbox WHERE run = $1 AND topic = ANY ($2::text[]))";
 const FREE_KEY: &str = "DELETE FROM {s}.key WHERE workflow = $1 AND key = $2";
@@ -141,7 +147,8 @@ impl Single<'_> {
             ids.dedup();
             ids
         };
-        let all = units.iter().map(|unit| column::run(unit.run)).chain(parents.all());
+        let others = self.others(&units).await?;
+        let all = units.iter().map(|unit| column::run(unit.run)).chain(parents.all()).chain(others);
         self.session.execute(LOCK, &[&sorted(all.collect())]).await?;
         let idle = units.iter().filter(|unit| matches!(unit.act, Act::EndIdle { .. }));
         let idle = sorted(idle.map(|unit| column::run(unit.run)).collect());
@@ -149,6 +156,17 @@ impl Single<'_> {
             self.lock_places(&idle).await?;
         }
         spread::lock(self.session, &units).await
+    }
+
+    /// The runs that several starts may change, so that they are locked in the order in which everybody does.
+    async fn others(&self, units: &[&Unit]) -> Result<Vec<Uuid>, Fault> {
+        let keys = units.iter().filter_map(|unit| key_of_another(unit));
+        let (workflows, keys): (Vec<&str>, Vec<&str>) = keys.unzip();
+        if keys.len() < 2 {
+            return Ok(Vec::new());
+        }
+        let rows = self.session.query(KEYS, &[&workflows, &keys]).await?;
+        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 
     /// Keeps these runs from being claimed, and answers how many of them nobody holds.
