@@ -128,7 +128,9 @@ BEGIN
 END $$;
 
 -- Does to the run that has a key what a start says. Answers that run if it will do; else the key is free. A run that has begun
--- is not locked: its engine would wait for whoever calls this.
+-- is not locked: its engine would wait for whoever calls this. One that has not begun, and is put off, is: until the
+-- transaction is over it does not begin, and whoever cancels it or sends it something waits, and with him what his engine
+-- writes together with that. So whoever debounces in SQL should commit soon.
 CREATE FUNCTION {s}.make_way(
     of_workflow text, of_key text, if_taken text, new_run uuid, new_digest bytea, new_input bytea, new_context bytea,
     now bigint, wait bigint
@@ -150,23 +152,28 @@ BEGIN
         RAISE EXCEPTION 'the key `%` belongs to run %', of_key, known.run USING ERRCODE = 'WL002', DETAIL = known.run::text;
     ELSIF if_taken = 'replace' AND is_live THEN
         PERFORM {s}.post(known.run, '!cancel', convert_to('replaced by run ' || new_run, 'UTF8'), NULL);
-    ELSIF if_taken = 'debounce' AND is_live AND old.definition IS NULL
-        AND NOT EXISTS (SELECT FROM {s}.inbox AS i WHERE i.run = known.run AND i.topic IN ('!cancel', '!terminate'))
+    ELSIF if_taken = 'debounce' AND is_live AND old.definition IS NULL THEN
+        -- First the run, then its place, as everybody does.
+        SELECT r.definition INTO old.definition FROM {s}.run AS r WHERE r.id = known.run FOR UPDATE;
         -- The same transaction may have cancelled it.
-        AND NOT EXISTS (SELECT FROM {s}.posted AS p WHERE p.run = known.run AND p.topic IN ('!cancel', '!terminate'))
-    THEN
-        DELETE FROM {s}.waiting AS w WHERE w.run = known.run AND w.state = 0;
-        IF NOT FOUND THEN
-            DELETE FROM {s}.ready AS a WHERE a.queue = old.queue AND a.lane = {s}.lane(old.queue_key)
-                AND a.workflow = of_workflow AND a.priority = old.priority AND a.run = known.run;
-        END IF;
-        IF FOUND THEN
-            UPDATE {s}.run AS r SET input = new_input, context = new_context, opened_at = {s}.later(now, wait)
-            WHERE r.id = known.run;
-            UPDATE {s}.key AS k SET digest = new_digest WHERE k.workflow = of_workflow AND k.key = of_key;
-            INSERT INTO {s}.waiting (run, workflow, state, until, topics)
-            VALUES (known.run, of_workflow, 0, {s}.later(now, wait), '{}');
-            RETURN known.run;
+        IF old.definition IS NULL AND NOT EXISTS (
+            SELECT FROM {s}.inbox AS i WHERE i.run = known.run AND i.topic IN ('!cancel', '!terminate')
+            UNION ALL
+            SELECT FROM {s}.posted AS p WHERE p.run = known.run AND p.topic IN ('!cancel', '!terminate'))
+        THEN
+            DELETE FROM {s}.waiting AS w WHERE w.run = known.run AND w.state = 0;
+            IF NOT FOUND THEN
+                DELETE FROM {s}.ready AS a WHERE a.queue = old.queue AND a.lane = {s}.lane(old.queue_key)
+                    AND a.workflow = of_workflow AND a.priority = old.priority AND a.run = known.run;
+            END IF;
+            IF FOUND THEN
+                UPDATE {s}.run AS r SET input = new_input, context = new_context, opened_at = {s}.later(now, wait)
+                WHERE r.id = known.run;
+                UPDATE {s}.key AS k SET digest = new_digest WHERE k.workflow = of_workflow AND k.key = of_key;
+                INSERT INTO {s}.waiting (run, workflow, state, until, topics)
+                VALUES (known.run, of_workflow, 0, {s}.later(now, wait), '{}');
+                RETURN known.run;
+            END IF;
         END IF;
     END IF;
     DELETE FROM {s}.key AS k WHERE k.workflow = of_workflow AND k.key = of_key;
@@ -212,6 +219,10 @@ BEGIN
         RAISE EXCEPTION 'a run needs the name of a workflow' USING ERRCODE = 'WL003';
     ELSIF starts_with(start.workflow, 'windlass.') THEN
         RAISE EXCEPTION '`%` is the engine''s own, and not started by name', start.workflow USING ERRCODE = 'WL003';
+    ELSIF line = '' THEN
+        RAISE EXCEPTION 'a queue needs a name' USING ERRCODE = 'WL003';
+    ELSIF line = 'windlass' THEN
+        RAISE EXCEPTION 'the queue `%` is the engine''s own: choose another name', line USING ERRCODE = 'WL003';
     ELSIF rank NOT BETWEEN 0 AND 9 THEN
         RAISE EXCEPTION 'priority % does not exist: 0 is the most urgent, 9 the least', rank USING ERRCODE = 'WL003';
     ELSIF most <= 0 OR life <= 0 THEN

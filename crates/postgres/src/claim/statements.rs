@@ -47,7 +47,7 @@ pub(super) const MINE: &str = "\
 /// by somebody else, so nobody ever waits here. Rows of `ready` never change, so that their place finds them again.
 ///
 /// Whoever deletes from `ready` has the run. Its own row is neither locked nor changed: nobody changes it while it is
-/// ready, so that it is as it was when its row in `ready` came.
+/// ready, so that it is as it was when its row in `ready` came. Whoever puts a run off takes that row away first.
 ///
 /// Of a single line all is taken that was seen, if it is light enough; what is left out is ranked and weighed one by one.
 ///

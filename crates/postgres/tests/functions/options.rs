@@ -57,6 +57,8 @@ async fn what_cannot_be_meant_is_refused_by_name_and_leaves_nothing() {
         ("'etl', NULL", "WL003", "`input` is NULL"),
         ("'etl', NULL::jsonb", "WL003", "`input` is NULL"),
         ("'etl', '{'", "22P02", "json"),
+        ("'etl', queue => ''", "WL003", "a queue needs a name"),
+        ("'etl', queue => 'windlass', queue_key => 'x'", "WL003", "`windlass` is the engine's own"),
         ("'etl', priority => 10", "WL003", "priority 10"),
         ("'etl', priority => -1", "WL003", "priority -1"),
         ("'etl', priority => 100000", "WL003", "priority 100000"),
