@@ -30,7 +30,7 @@ use crate::{
     node::{Node, Registered, Saboteur},
     options::{DEFAULT_QUEUE, Options},
     outpost::Outpost,
-    reserved::{RESERVED, is_reserved},
+    reserved::{RESERVED, is_reserved, wrong_queue},
     routes::{self, Rule},
     run_loop::Mail,
     settings,
@@ -566,7 +566,10 @@ impl EngineBuilder {
                 problems.push(format!("workflow `{name}` has a name that is the engine's own: {RESERVED}…"));
             }
             problems.extend(workflow.problems(&self.resources));
+            let queues = workflow.definition().tasks.iter().filter_map(|task| task.queue.as_deref());
+            problems.extend(queues.filter_map(wrong_queue).map(|why| format!("workflow `{name}`: {why}")));
         }
+        problems.extend(self.rules.iter().filter_map(|rule| wrong_queue(&rule.queue)));
         #[cfg(feature = "schedule")]
         for trigger in &self.triggers {
             problems.extend(trigger.problems(&self.workflows, &self.resources));

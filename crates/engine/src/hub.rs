@@ -39,6 +39,8 @@ pub(crate) struct Hub {
     pub(crate) closed: CancellationToken,
     /// Woken by every change that this process hears of, for those who watch runs.
     pub(crate) changed: Notify,
+    /// Woken when this process may have changed runs that it was not asked about: nobody hints at one's own doings.
+    pub(crate) stirred: Notify,
     /// How many runs that are waited for were looked for.
     looked_for: AtomicUsize,
 }
@@ -64,6 +66,7 @@ impl Hub {
             poll,
             closed: CancellationToken::new(),
             changed: Notify::new(),
+            stirred: Notify::new(),
             looked_for: AtomicUsize::new(0),
             store,
         });

@@ -31,7 +31,7 @@ use crate::{
     metric,
     node::{Node, Registered},
     options::DEFAULT_QUEUE,
-    reserved::is_reserved,
+    reserved::{is_reserved, wrong_queue},
     waiters::Waiter,
 };
 
@@ -273,12 +273,13 @@ impl Starting {
         let holder = seat.as_ref().map(|seat| seat.holder);
         let (queue, timeout, key) = (Arc::clone(&new.queue), new.timeout, settings.key.clone());
         let parent = new.parent.as_ref().map(|parent| parent.run);
+        let stirs = IfTaken::stirs(&settings).then(|| Arc::clone(hub));
         let context = object(settings.context)?;
         let subject = NewSubject { run, queue, key, parent, input, context, timeout };
         let waiter = Some(hub.waiters.register(run));
         let (sender, fate) = oneshot::channel();
         let claimer = if seat.is_none() { client.node().cloned() } else { None };
-        let reply = Reply::Then(started(claimer, seat, subject, sender));
+        let reply = Reply::Then(started(claimer, seat, subject, stirs, sender));
         let unit = Unit { run, act: Act::Start(Box::new(new)) };
         let turn = if hub.committer.try_turn() {
             hub.committer.submit_in_turn(unit, holder, reply);
@@ -381,6 +382,10 @@ pub(crate) fn new_run(
             "priority {priority} does not exist: 0 is the most urgent, 9 the least"
         )));
     }
+    let queue = settings.queue.clone().unwrap_or_else(default_queue);
+    if let Some(why) = wrong_queue(&queue).filter(|_| !is_reserved(workflow)) {
+        return Err(Error::Invalid(why));
+    }
     let context = match object(settings.context.clone())? {
         map if map.is_empty() => None,
         map => {
@@ -402,7 +407,7 @@ pub(crate) fn new_run(
     };
     Ok(NewRun {
         workflow: Arc::clone(workflow),
-        queue: settings.queue.clone().unwrap_or_else(default_queue),
+        queue,
         queue_key: settings.queue_key.clone(),
         priority,
         delay: settings.if_taken.and_then(IfTaken::delay).or(settings.delay),

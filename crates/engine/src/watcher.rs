@@ -13,8 +13,8 @@ use crate::{hub::Hub, node::Node};
 /// Turns hints from the store into wake-ups: for those who wait for a run, for the runs that this node
 /// holds, and for the claimer.
 ///
-/// Woken by the store's hints, by what this process has put into the inboxes of its own runs, and by the safety-net
-/// poll. The claimer and the outpost have polls of their own.
+/// Woken by the store's hints, by what this process has put into the inboxes of its own runs, by starts that have changed
+/// other runs, and by the safety-net poll. The claimer and the outpost have polls of their own.
 pub(crate) struct Watcher {
     hub: Arc<Hub>,
     node: Option<Arc<Node>>,
@@ -38,6 +38,7 @@ impl Watcher {
                     Ok(Hint::Gone(_)) => continue,
                     Err(RecvError::Closed) => return,
                 },
+                () = hub.stirred.notified() => {}
                 () = self.mail() => {
                     self.deliver().await;
                     continue;

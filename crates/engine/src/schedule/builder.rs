@@ -202,6 +202,7 @@ impl ScheduleBuilder {
             }
         }
         problems.extend(start.problems(&name));
+        problems.extend(start.queue.as_deref().and_then(crate::reserved::wrong_queue));
         let input = match input {
             None => {
                 // A name that is never used, so that only what is missing is complained of.

@@ -13,6 +13,9 @@ use crate::{AnyWorkflow, Client, Error, Slot};
 /// How many runs one transaction of a bulk start writes.
 const BULK: usize = 1000;
 
+/// The same where each looks at the run that has its key, one after the other.
+const LOOKING: usize = 50;
+
 /// How many portions are on their way at once, so that the store need not wait for the next. Those with keys go one
 /// by one: two transactions that take the same keys in another order would wait for each other.
 const ABREAST: usize = 3;
@@ -100,12 +103,14 @@ impl<I: Serialize + Send + Sync + 'static> BulkStart<I> {
         known(&client, &workflow)?;
         let mut ids = Vec::with_capacity(inputs.len());
         let mut inputs = inputs.into_iter();
+        let stirs = IfTaken::stirs(&settings);
+        let most = if stirs { LOOKING } else { BULK };
         let abreast = if key.is_some() { 1 } else { ABREAST };
         let mut writing: VecDeque<JoinHandle<Result<Vec<RunId>, Error>>> = VecDeque::new();
         loop {
             // The next portion is encoded while those before are being written.
             let mut units = Vec::new();
-            for input in inputs.by_ref().take(BULK) {
+            for input in inputs.by_ref().take(most) {
                 settings.key = key.as_ref().map(|key| key(&input));
                 settings.queue_key = queue_key.as_ref().map(|key| key(&input).into());
                 let input = Slot::new(input).map_err(input_error)?;
@@ -117,7 +122,11 @@ impl<I: Serialize + Send + Sync + 'static> BulkStart<I> {
                 && let Some(oldest) = writing.pop_front()
             {
                 // It ends early only with the runtime.
-                ids.extend(oldest.await.map_err(|_| Error::Stopped)??);
+                let written = oldest.await.map_err(|_| Error::Stopped)?;
+                if stirs {
+                    client.hub().stirred.notify_one();
+                }
+                ids.extend(written?);
             }
             if is_last {
                 return Ok(ids);

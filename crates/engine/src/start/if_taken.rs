@@ -49,6 +49,11 @@ impl IfTaken {
         }
     }
 
+    /// Whether a start may change the run that has its key.
+    pub(super) const fn stirs(settings: &Settings) -> bool {
+        matches!(settings.if_taken, Some(Self::Replace | Self::Debounce(_)))
+    }
+
     /// The same in the words of the store.
     pub(super) fn conflict(settings: &Settings, hub: &Hub, key: &str) -> Result<KeyConflict, Error> {
         Ok(match settings.if_taken {

@@ -11,6 +11,7 @@ use crate::{
     Slot,
     boxed::boxed,
     committer::{Fate, Thread},
+    hub::Hub,
     node::{Node, Registered},
     outputs::Outputs,
     run_loop::{Mail, RunCell, RunLoop, Subject},
@@ -154,11 +155,12 @@ impl Drop for Seat {
     }
 }
 
-/// What follows from the answer to a start.
+/// What follows from the answer to a start. One that `stirs` may have changed another run.
 pub(super) fn started(
     claimer: Option<Arc<Node>>,
     seat: Option<Seat>,
     subject: NewSubject,
+    stirs: Option<Arc<Hub>>,
     sender: oneshot::Sender<Fate>,
 ) -> Box<dyn FnOnce(Fate, Thread) + Send> {
     Box::new(move |fate, thread| {
@@ -181,6 +183,9 @@ pub(super) fn started(
             }
             _ => None,
         };
+        if let (Some(hub), Ok(_)) = (stirs, &fate) {
+            hub.stirred.notify_one();
+        }
         // First the word, then the work, if that is done here: the run's code may take long before it lets go of
         // the thread. Whoever stopped waiting does not want to know.
         let begin = || held.map(|cell| cell.hand(Mail::Begin(Vec::new()), thread));

@@ -212,6 +212,8 @@ impl Trigger {
             problems
                 .push(format!("trigger `{name}` has a priority above 9: 0 is the most urgent, 9 the least"));
         }
+        let queue = self.settings.queue.as_deref().and_then(crate::reserved::wrong_queue);
+        problems.extend(queue.map(|why| format!("trigger `{name}`: {why}")));
         for want in resources.lacking(&self.wants) {
             problems.push(format!(
                 "trigger `{name}` takes a resource of type `{}`, which the engine was not given: add `.resource(…)` before \

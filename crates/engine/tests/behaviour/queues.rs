@@ -438,3 +438,30 @@ async fn a_run_never_waits_for_the_slot_that_it_has_itself(lab: Lab) -> Result<(
     assert!(took < SECOND * 12, "six tasks of a second, one at a time: {took:?}");
     Ok(())
 }
+
+#[workflow]
+mod sneaking {
+    use super::*;
+
+    #[task(queue = "windlass")]
+    pub async fn sneak() -> Result<()> {
+        Ok(())
+    }
+}
+
+#[windlass::test]
+async fn nothing_is_put_into_the_queue_of_the_engine_or_into_one_without_a_name(lab: Lab) -> Result<()> {
+    let Err(error) = lab.engine().workflow(sneaking::workflow()).launch().await else {
+        panic!("it was launched");
+    };
+    assert!(error.to_string().contains("`windlass` is the engine's own"), "{error}");
+    let engine = lab.engine().resource(Observer::default()).workflow(mail::workflow()).launch().await?;
+    for (queue, part) in [("windlass", "the engine's own"), ("", "needs a name")] {
+        let start = engine.start(mail::workflow(), "x".to_owned()).queue(queue).queue_key("x");
+        let error = start.await.unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+        let bulk = engine.start_many(mail::workflow(), ["x".to_owned()]).queue(queue);
+        assert!(bulk.await.unwrap_err().to_string().contains(part));
+    }
+    Ok(())
+}

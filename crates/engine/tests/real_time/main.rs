@@ -3,6 +3,7 @@
 mod at_once;
 mod hog;
 mod hostile;
+mod replaced;
 mod undo;
 
 use std::{
