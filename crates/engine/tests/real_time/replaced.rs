@@ -52,7 +52,7 @@ async fn whoever_waits_for_a_run_that_is_replaced_before_it_begins_hears_of_it_a
     let engine = launch().await?;
     engine.queues().pause("default").await?;
     let first = start(&engine, "a", IfTaken::Replace).await?;
-    let waiting = tokio::spawn(soon(async { first.await }));
+    let waiting = tokio::spawn(soon(first));
     start(&engine, "b", IfTaken::Replace).await?;
     assert!(waiting.await.unwrap().is_err());
     engine.stop().await?;
