@@ -39,6 +39,9 @@ pub(crate) struct Claimer {
     poll: Instant,
     /// Before then a node without room does not ask for the engine's own runs again.
     own_again: Instant,
+    /// Whether something was due here that has not been taken since: whoever took it says when it is due again, but may
+    /// die before it can.
+    is_owed: bool,
 }
 
 /// A number that no version has.
@@ -80,7 +83,7 @@ enum Drained {
 impl Claimer {
     pub(crate) fn new(node: Arc<Node>) -> Self {
         let poll = Instant::now() + node.options.poll;
-        Self { node, unanswered: None, is_quiet: false, poll, own_again: Instant::now() }
+        Self { node, unanswered: None, is_quiet: false, poll, own_again: Instant::now(), is_owed: false }
     }
 
     pub(crate) async fn run(mut self) {
@@ -90,6 +93,10 @@ impl Claimer {
             let drained = self.drain().await;
             let mut waits_for_room = matches!(drained, Ok(Drained::Full | Drained::FullUntil(_)));
             let mut next = match drained {
+                Ok(Drained::Empty) if std::mem::take(&mut self.is_owed) => {
+                    let next_due = node.hub.clock.instant(node.next_due());
+                    self.poll.min(next_due).min(Instant::now() + AGAIN)
+                }
                 Ok(Drained::Empty) => self.poll.min(node.hub.clock.instant(node.next_due())),
                 Ok(Drained::Passed) => self.poll.min(Instant::now() + AGAIN),
                 // Whatever is due has to wait for room, and whoever gives it back calls.
@@ -105,7 +112,9 @@ impl Claimer {
                 tokio::select! {
                     () = &mut woken => self.is_quiet = false,
                     () = &mut hinted => {}
-                    () = sleep_until(next) => {}
+                    () = sleep_until(next) => {
+                        self.is_owed = node.hub.clock.instant(node.next_due()) <= Instant::now();
+                    }
                     () = node.spare.notified(), if waits_for_room => {
                         waits_for_room = false;
                         next = next.min(Instant::now() + GATHER);
@@ -236,6 +245,7 @@ impl Claimer {
         node.learn_due(next_due);
         metric::runs_claimed(runs.len());
         let taken = runs.len();
+        self.is_owed &= taken == 0;
         #[cfg(feature = "schedule")]
         let runs = self.keep_schedules(id, claim, runs);
         node.occupy(runs.len());
