@@ -34,6 +34,10 @@ use crate::{
     settle, spread,
 };
 
+/// Without optimization, the steps of a commit that looks at other runs first need more than the two megabytes that threads
+/// usually get. What is not used is never taken from the system.
+const STACK: usize = 8 << 20;
+
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -99,6 +103,7 @@ impl Postgres {
         let (alive, mut others) = mpsc::channel::<()>(1);
         std::thread::Builder::new()
             .name("windlass-postgres".into())
+            .stack_size(STACK)
             .spawn(move || {
                 // Nothing is ever sent: the channel closes when nobody asks any more, and all is answered.
                 runtime.block_on(others.recv());
