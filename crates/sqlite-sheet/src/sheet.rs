@@ -13,22 +13,34 @@ const SIZES: [usize; 3] = [32, 8, 1];
 /// copy of every page that a statement of many rows touches.
 pub struct Insert {
     head: &'static str,
-    columns: usize,
-    texts: OnceLock<[String; SIZES.len()]>,
+    columns: &'static [&'static str],
+    rare: &'static [&'static str],
+    texts: [OnceLock<[String; SIZES.len()]>; 2],
 }
 
 impl Insert {
-    /// `head` is everything before the values of the first of so many columns.
-    pub const fn new(head: &'static str, columns: usize) -> Self {
-        Self { head, columns, texts: OnceLock::new() }
+    /// `head` is everything before the columns. Few rows say anything in the `rare` ones, and SQLite takes its time
+    /// over each column that a statement names.
+    pub const fn new(
+        head: &'static str,
+        columns: &'static [&'static str],
+        rare: &'static [&'static str],
+    ) -> Self {
+        Self { head, columns, rare, texts: [OnceLock::new(), OnceLock::new()] }
     }
 
-    /// One statement for each of the sizes.
-    pub fn texts(&self) -> &[String; SIZES.len()] {
-        self.texts.get_or_init(|| {
-            let row = format!("({})", vec!["?"; self.columns].join(", "));
-            SIZES.map(|size| format!("{} {}", self.head, vec![&*row; size].join(", ")))
+    /// One statement for each of the sizes, for all columns or without the rare ones.
+    pub fn texts(&self, is_whole: bool) -> &[String; SIZES.len()] {
+        self.texts[usize::from(is_whole)].get_or_init(|| {
+            let columns = self.columns(is_whole).collect::<Vec<_>>();
+            let (row, names) = (format!("({})", vec!["?"; columns.len()].join(", ")), columns.join(", "));
+            SIZES.map(|size| format!("{} ({names}) VALUES {}", self.head, vec![&*row; size].join(", ")))
         })
+    }
+
+    fn columns(&self, is_whole: bool) -> impl Iterator<Item = &'static str> {
+        let rare = self.rare.iter().filter(move |_| is_whole);
+        self.columns.iter().chain(rare).copied()
     }
 }
 
@@ -37,8 +49,14 @@ pub trait Row<'u> {
     /// How it is written.
     const INSERT: &'static Insert;
 
-    /// Says its values in the order of the columns.
+    /// Says its values in the order of the columns, without the rare ones.
     fn fill(&self, blank: &mut Blank<'_, '_, 'u>) -> rusqlite::Result<()>;
+
+    /// Whether one of its rare values is not NULL.
+    fn is_rare(&self) -> bool;
+
+    /// Says its rare values in the order of the columns.
+    fn fill_rare(&self, blank: &mut Blank<'_, '_, 'u>) -> rusqlite::Result<()>;
 }
 
 /// Gathers rows, so that one statement writes many of them. Nobody sees them before they are written.
@@ -93,17 +111,22 @@ impl<'c, R> Sheet<'c, R> {
     {
         let mut wrote = Wrote { added: 0, gathered: self.rows.len() };
         let mut left = &self.rows[..];
-        for (size, text) in SIZES.into_iter().zip(R::INSERT.texts()) {
+        let is_whole = left.iter().any(Row::is_rare);
+        let columns = R::INSERT.columns(is_whole).count();
+        for (size, text) in SIZES.into_iter().zip(R::INSERT.texts(is_whole)) {
             if left.len() < size {
                 continue;
             }
             // It goes back to the connection as soon as it is not needed: SQLite has quick memory for what is bound
             // to one such statement, and not for several.
-            let mut form = Form::new(self.conn, text, size * R::INSERT.columns)?;
+            let mut form = Form::new(self.conn, text, size * columns)?;
             while let Some((some, rest)) = left.split_at_checked(size) {
                 let mut blank = Blank { form: &mut form, last: 0 };
                 for row in some {
                     row.fill(&mut blank)?;
+                    if is_whole {
+                        row.fill_rare(&mut blank)?;
+                    }
                 }
                 wrote.added += form.statement.raw_execute()?;
                 left = rest;

@@ -13,9 +13,23 @@ use crate::{
 };
 
 pub(crate) static ADD: Insert = Insert::new(
-    "INSERT OR FAIL INTO ended (workflow, run, generation, state, at, definition, opened_at, recoveries, claim, \
-     output, failure, step_name, step_attempt, step_started_at, step_took, step_output) VALUES",
-    16,
+    "INSERT OR FAIL INTO ended",
+    &[
+        "workflow",
+        "run",
+        "generation",
+        "state",
+        "at",
+        "definition",
+        "recoveries",
+        "claim",
+        "output",
+        "step_name",
+        "step_attempt",
+        "step_started_at",
+        "step_took",
+    ],
+    &["opened_at", "failure", "step_output"],
 );
 const REMOVE: &str = "DELETE FROM ended WHERE workflow = ?1 AND run = ?2";
 const READ: &str = "\
@@ -65,6 +79,13 @@ pub(crate) fn can_fold(step: &StepRow, carried: &Carried, end: &NewEnd) -> bool 
         && (step.output.is_some() || end.output.is_none())
 }
 
+impl<'u> NewEndedRow<'u> {
+    /// The output of the step, if it is not the run's.
+    fn step_output(&self) -> Option<&'u [u8]> {
+        self.step.filter(|step| step.output != self.end.output).and_then(|step| step.output.as_deref())
+    }
+}
+
 impl<'u> Row<'u> for NewEndedRow<'u> {
     const INSERT: &'static Insert = &ADD;
 
@@ -76,16 +97,23 @@ impl<'u> Row<'u> for NewEndedRow<'u> {
         blank.integer(i64::from(end.state as u8))?;
         blank.integer(at.0)?;
         blank.integer(carried.definition)?;
-        blank.integer(carried.opened_at)?;
         blank.integer(i64::from(carried.recoveries))?;
         blank.integer(claim.map(column::claim))?;
         blank.bytes(end.output.as_deref())?;
-        blank.bytes(end.failure.as_deref())?;
         blank.text(step.map(|step| &*step.name))?;
         blank.integer(step.map(|step| i64::from(step.attempt)))?;
         blank.integer(step.map(|step| step.started_at.0))?;
-        blank.integer(step.map(took))?;
-        blank.bytes(step.filter(|step| step.output != end.output).and_then(|step| step.output.as_deref()))
+        blank.integer(step.map(took))
+    }
+
+    fn is_rare(&self) -> bool {
+        self.carried.opened_at.is_some() || self.end.failure.is_some() || self.step_output().is_some()
+    }
+
+    fn fill_rare(&self, blank: &mut Blank<'_, '_, 'u>) -> rusqlite::Result<()> {
+        blank.integer(self.carried.opened_at)?;
+        blank.bytes(self.end.failure.as_deref())?;
+        blank.bytes(self.step_output())
     }
 }
 

@@ -19,7 +19,8 @@ fn plan(conn: &Connection, sql: &str) -> Vec<String> {
 
 fn statements() -> Vec<&'static str> {
     let inserts = [&crate::run::ADD, &crate::ready::ADD, &crate::ended::ADD, &crate::step::ADD];
-    let inserts: Vec<_> = inserts.iter().flat_map(|insert| insert.texts()).map(String::as_str).collect();
+    let texts = inserts.iter().flat_map(|insert| [false, true].map(|is_whole| insert.texts(is_whole)));
+    let inserts: Vec<_> = texts.flatten().map(String::as_str).collect();
     [
         &inserts,
         crate::name::STATEMENTS,

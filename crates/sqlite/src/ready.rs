@@ -11,9 +11,9 @@ use crate::{
 };
 
 pub(crate) static ADD: Insert = Insert::new(
-    "INSERT OR FAIL INTO ready (queue, workflow, priority, run, generation, definition, opened_at, recoveries, \
-     lane) VALUES",
-    9,
+    "INSERT OR FAIL INTO ready",
+    &["queue", "lane", "workflow", "priority", "run", "generation", "recoveries"],
+    &["definition", "opened_at"],
 );
 pub(crate) const REMOVE: &str =
     "DELETE FROM ready WHERE queue = ?1 AND lane = '' AND workflow = ?2 AND priority = ?3 AND run = ?4";
@@ -63,17 +63,24 @@ impl<'u> Row<'u> for ReadyRow {
     fn fill(&self, blank: &mut Blank<'_, '_, 'u>) -> rusqlite::Result<()> {
         let Self { run, core, carried, lane } = self;
         blank.integer(core.queue)?;
+        match lane {
+            None => blank.text(Some("")),
+            Some(lane) => blank.copied_text(Some(lane)),
+        }?;
         blank.integer(core.workflow)?;
         blank.integer(i64::from(core.priority))?;
         blank.copied(run.as_bytes())?;
         blank.integer(i64::from(carried.generation))?;
-        blank.integer(carried.definition)?;
-        blank.integer(carried.opened_at)?;
-        blank.integer(i64::from(carried.recoveries))?;
-        match lane {
-            None => blank.text(Some("")),
-            Some(lane) => blank.copied_text(Some(lane)),
-        }
+        blank.integer(i64::from(carried.recoveries))
+    }
+
+    fn is_rare(&self) -> bool {
+        self.carried.definition.is_some() || self.carried.opened_at.is_some()
+    }
+
+    fn fill_rare(&self, blank: &mut Blank<'_, '_, 'u>) -> rusqlite::Result<()> {
+        blank.integer(self.carried.definition)?;
+        blank.integer(self.carried.opened_at)
     }
 }
 

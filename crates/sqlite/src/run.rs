@@ -15,9 +15,20 @@ use crate::{
 
 /// A run that is there already is left as it is.
 pub(crate) static ADD: Insert = Insert::new(
-    "INSERT OR IGNORE INTO run (id, workflow, queue, priority, created_at, input, timeout, context, key, tags, \
-     forked_from, trace, steps, parent, parent_topic, queue_key) VALUES",
-    16,
+    "INSERT OR IGNORE INTO run",
+    &["id", "workflow", "queue", "priority", "created_at", "input"],
+    &[
+        "timeout",
+        "context",
+        "key",
+        "tags",
+        "forked_from",
+        "trace",
+        "steps",
+        "parent",
+        "parent_topic",
+        "queue_key",
+    ],
 );
 const CORE: &str = "\
     SELECT workflow, queue, priority, created_at, parent IS NOT NULL, queue_key IS NOT NULL FROM run WHERE id = ?1";
@@ -62,7 +73,19 @@ impl<'u> Row<'u> for NewRunRow<'u> {
         blank.integer(core.queue)?;
         blank.integer(i64::from(core.priority))?;
         blank.integer(core.created_at.0)?;
-        blank.bytes(&*new.input)?;
+        blank.bytes(&*new.input)
+    }
+
+    fn is_rare(&self) -> bool {
+        let NewRun { timeout, context, key, tags, forked_from, trace, steps, parent, queue_key, .. } =
+            self.new;
+        let is_plain = timeout.is_none() && context.is_none() && key.is_none() && tags.is_empty();
+        let is_first = forked_from.is_none() && trace.is_none() && steps.is_empty() && parent.is_none();
+        !is_plain || !is_first || queue_key.is_some()
+    }
+
+    fn fill_rare(&self, blank: &mut Blank<'_, '_, 'u>) -> rusqlite::Result<()> {
+        let Self { new, .. } = self;
         blank.integer(new.timeout.map(column::micros))?;
         blank.bytes(new.context.as_deref())?;
         blank.text(new.key.as_ref().map(|key| &*key.key))?;

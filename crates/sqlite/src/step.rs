@@ -14,9 +14,9 @@ use crate::{
 };
 
 pub(crate) static ADD: Insert = Insert::new(
-    "INSERT OR FAIL INTO step (run, seq, generation, name, attempt, epoch, kind, started_at, took, output, detail) \
-     VALUES",
-    11,
+    "INSERT OR FAIL INTO step",
+    &["run", "seq", "generation", "name", "attempt", "epoch", "kind", "started_at", "took", "output"],
+    &["detail"],
 );
 pub(crate) const READ: &str = "\
     SELECT generation, name, attempt, epoch, kind, started_at, took, output, detail \
@@ -78,8 +78,15 @@ impl<'u> Row<'u> for NewStepRow<'u> {
         blank.integer(i64::from(step.kind as u8))?;
         blank.integer(step.started_at.0)?;
         blank.integer(took(step))?;
-        blank.bytes(step.output.as_deref())?;
-        blank.bytes(step.detail.as_deref())
+        blank.bytes(step.output.as_deref())
+    }
+
+    fn is_rare(&self) -> bool {
+        self.step.detail.is_some()
+    }
+
+    fn fill_rare(&self, blank: &mut Blank<'_, '_, 'u>) -> rusqlite::Result<()> {
+        blank.bytes(self.step.detail.as_deref())
     }
 }
 
