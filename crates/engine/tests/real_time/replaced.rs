@@ -23,6 +23,8 @@ mod page {
 
 async fn launch() -> Result<Engine> {
     let engine = Engine::open("sqlite::memory:").poll(RARELY).heartbeat(RARELY).stale_after(RARELY * 3);
+    // Code that waits for ever does not end by itself when it is told to.
+    let engine = engine.cancel_grace(Duration::from_millis(1));
     Ok(engine.workflow(page::workflow()).launch().await?)
 }
 
