@@ -20,7 +20,9 @@ CREATE TABLE {s}.node (
     heartbeat_at bigint  NOT NULL,
     stale_after  bigint  NOT NULL,
     dead         boolean NOT NULL DEFAULT false,
-    running      bigint  NOT NULL DEFAULT 0
+    running      bigint  NOT NULL DEFAULT 0,
+    -- How many of each queue it ended of late, as JSON.
+    ended        text    NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 -- Refuses a node that was declared dead or is not known. It raises, so that a batch that is under way fails whole.
@@ -83,8 +85,13 @@ CREATE TABLE {s}.ready (
     workflow text     COLLATE "C" NOT NULL,
     priority smallint NOT NULL,
     run      uuid     NOT NULL,
+    -- Whether it is not looked for until its key may have one more begin.
+    resting  boolean  NOT NULL DEFAULT false,
     PRIMARY KEY (queue, lane, workflow, priority, run)
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+
+-- The keys that have something for a workflow, whoever else has how many others.
+CREATE INDEX ready_lanes ON {s}.ready (queue, workflow, lane) WHERE lane <> '' AND NOT resting;
 
 -- Queues that were declared. Whoever takes from one locks its row, and passes over one that is locked. `cursor` is the lane
 -- that had the last turn, and `counted` says whether the runs that were held before it was declared have their slots. One that was
@@ -96,6 +103,9 @@ CREATE TABLE {s}.queue (
     per_key     bigint,
     rate_count  bigint,
     rate_per    bigint,
+    key_count   bigint,
+    key_per     bigint,
+    ageing      bigint,
     hold        boolean NOT NULL DEFAULT false,
     paused      boolean NOT NULL DEFAULT false,
     cursor      text    COLLATE "C",
@@ -114,13 +124,31 @@ CREATE TABLE {s}.slot (
     PRIMARY KEY (queue, no)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
--- How many runs of a queue with a rate were taken when, as far back as the rate looks.
+-- How many runs of a queue with a rate were taken when, as far back as the rate looks: of all its lanes together where `lane`
+-- is empty, and of each key.
 CREATE TABLE {s}.begun (
     queue text   COLLATE "C" NOT NULL,
+    lane  text   COLLATE "C" NOT NULL,
     at    bigint NOT NULL,
     count bigint NOT NULL,
-    PRIMARY KEY (queue, at)
+    PRIMARY KEY (queue, lane, at)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- Keys that are seen once are forgotten like others.
+CREATE INDEX begun_keys ON {s}.begun (queue, at) WHERE lane <> '';
+
+-- Keys of which some rows rest, by workflow: those in `ready`, or in `spread` if they are `tasks`. The rate of the key lets none
+-- be taken before `until`; where that is zero, it may.
+CREATE TABLE {s}.resting (
+    queue    text    COLLATE "C" NOT NULL,
+    tasks    boolean NOT NULL,
+    workflow text    COLLATE "C" NOT NULL,
+    lane     text    COLLATE "C" NOT NULL,
+    until    bigint  NOT NULL,
+    PRIMARY KEY (queue, tasks, workflow, lane)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+CREATE INDEX resting_until ON {s}.resting (queue, tasks, workflow, until, lane);
 
 CREATE TABLE {s}.waiting (
     run        uuid     PRIMARY KEY,

@@ -1,6 +1,7 @@
 //! Handing out runs.
 
 mod limited;
+mod runs;
 mod statements;
 
 use std::sync::Arc;
@@ -66,16 +67,15 @@ pub(crate) async fn claim(
     request: &Claim,
 ) -> Result<Taken, Fault> {
     if known.has(request) {
-        return limited::claim(session, request).await;
+        return limited::claim(session, frontier, request).await;
     }
     let from = frontier.lock().begin();
     let Opened { now, is_full, next_due, declared, mut taken } = take(session, &from, request).await?;
     let limited = known.learn(declared);
     if limited && taken.is_empty() {
-        return limited::claim(session, request).await;
+        return limited::claim(session, frontier, request).await;
     }
-    // The most urgent first, then the oldest.
-    taken.sort_by_cached_key(|row| (row.get::<_, i16>(3), row.get::<_, Uuid>(0)));
+    sort(&mut taken);
     let ahead = frontier.lock().end(&taken)?;
     session.statement(MORE).await?;
     let read = async {
@@ -113,21 +113,12 @@ struct Opened {
 }
 
 async fn take(session: &Session, from: &Bounds, request: &Claim) -> Result<Opened, Fault> {
-    let (node, claim) = (column::node(request.node), column::claim(request.claim));
-    let (workflows, versions) = columns(&request.workflows);
-    let (queues, rooms): (Vec<&str>, Vec<i64>) =
-        request.queues.iter().map(|(queue, room)| (&**queue, large(*room))).unzip();
-    let (room, bytes) = (large(request.room), large(request.bytes));
     let lock = session.lock_of(&request.claim.0.to_be_bytes());
     let lock: [&(dyn ToSql + Sync); 1] = [&lock];
     let limit: [&(dyn ToSql + Sync); 1] = [&DUE_AT_ONCE];
     let all = request.versions();
     let own = columns(&all);
     let own: [&(dyn ToSql + Sync); 2] = [&own.0, &own.1];
-    let [queue, workflow, priority, run] = from.columns();
-    let take: [&(dyn ToSql + Sync); 12] = [
-        &node, &claim, &queues, &rooms, &workflows, &versions, &room, &bytes, queue, workflow, priority, run,
-    ];
     let names = all_queues(request);
     let asked: [&(dyn ToSql + Sync); 1] = [&names];
     let opening = session.opening(Some(request.node)).await?;
@@ -140,7 +131,7 @@ async fn take(session: &Session, from: &Bounds, request: &Claim) -> Result<Opene
         session.execute(ALONE, &lock),
         session.execute(DUE, &limit),
         async { if request.free_own { session.execute(FREE_OWN, &own).await } else { Ok(0) } },
-        session.query(TAKE, &take),
+        take_plainly(session, from, request),
         session.one(NEXT_DUE, &asked),
         session.commit(),
     );
@@ -153,6 +144,25 @@ async fn take(session: &Session, from: &Bounds, request: &Claim) -> Result<Opene
     let (next_due, declared) = (next.try_get::<_, Option<i64>>(0)?.map(Time), next.try_get(1)?);
     committed?;
     Ok(Opened { now, is_full, next_due, declared, taken })
+}
+
+/// Takes from queues that were not declared what a request asks for. Others are left out.
+async fn take_plainly(session: &Session, from: &Bounds, request: &Claim) -> Result<Vec<Row>, Fault> {
+    let (node, claim) = (column::node(request.node), column::claim(request.claim));
+    let (workflows, versions) = columns(&request.workflows);
+    let (queues, rooms): (Vec<&str>, Vec<i64>) =
+        request.queues.iter().map(|(queue, room)| (&**queue, large(*room))).unzip();
+    let (room, bytes) = (large(request.room), large(request.bytes));
+    let [queue, workflow, priority, run] = from.columns();
+    let take: [&(dyn ToSql + Sync); 12] = [
+        &node, &claim, &queues, &rooms, &workflows, &versions, &room, &bytes, queue, workflow, priority, run,
+    ];
+    session.query(TAKE, &take).await
+}
+
+/// The most urgent first, then the oldest.
+fn sort(rows: &mut [Row]) {
+    rows.sort_by_cached_key(|row| (row.get::<_, i16>(3), row.get::<_, Uuid>(0)));
 }
 
 /// What was taken under the same claim before, and is still held.

@@ -33,6 +33,7 @@ mod frontier;
 mod held;
 mod hook;
 mod image;
+mod lanes;
 mod link;
 mod location;
 mod migration;

@@ -1,6 +1,10 @@
 //! Queues that were declared, and who has their slots.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio_postgres::{Row, types::ToSql};
@@ -11,16 +15,17 @@ use windlass_store::{
     TakenTask, Unit,
 };
 
-use crate::{column, error::Fault, session::Session};
+use crate::{column, error::Fault, lanes, session::Session};
 
 const CREATE: &str = "INSERT INTO {s}.queue (name) VALUES ($1) ON CONFLICT DO NOTHING";
 const EXISTS: &str = "SELECT EXISTS (SELECT FROM {s}.queue WHERE name = $1)";
 const LOCK: &str = "\
-    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor, {s}.moment(), removed, counted \
+    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor, {s}.moment(), removed, \
+           key_count, key_per, ageing, counted \
     FROM {s}.queue WHERE name = $1 FOR UPDATE";
 const CHANGE: &str = "\
     UPDATE {s}.queue SET concurrency = $2, per_node = $3, per_key = $4, rate_count = $5, rate_per = $6, hold = $7, \
-        paused = $8, removed = $9, counted = true WHERE name = $1";
+        paused = $8, removed = $9, key_count = $10, key_per = $11, ageing = $12, counted = true WHERE name = $1";
 /// Whatever a node does begins with a lock on its own name, shared. So whoever has all of them to himself has every
 /// transaction behind him that began before the queue could be seen, and the next ones see it.
 const NODES: &str = "SELECT id FROM {s}.node WHERE NOT dead ORDER BY id";
@@ -33,7 +38,7 @@ const COUNT_HELD: &str = "\
     WHERE h.queue = $1 AND NOT EXISTS (SELECT FROM {s}.slot AS s WHERE s.run = h.run OFFSET 0) ORDER BY h.run";
 const ALL: &str = "\
     SELECT q.name, q.concurrency, q.per_node, q.per_key, q.rate_count, q.rate_per, q.hold, q.paused, q.cursor, \
-           {s}.moment(), q.removed, a.depth, (SELECT r.created_at FROM {s}.run AS r WHERE r.id = a.oldest), \
+           {s}.moment(), q.removed, q.key_count, q.key_per, q.ageing, a.depth, (SELECT r.opened_at FROM {s}.run AS r WHERE r.id = a.oldest), \
            (SELECT count(*) FROM {s}.slot AS s WHERE s.queue = q.name) + t.others \
     FROM {s}.queue AS q CROSS JOIN LATERAL (\
         SELECT (SELECT count(*) FROM {s}.ready WHERE queue = q.name) AS depth, \
@@ -46,11 +51,13 @@ const ALL: &str = "\
     WHERE NOT q.removed AND ($1::text IS NULL OR q.name = $1) ORDER BY q.name";
 /// The declared ones among some queues.
 const DECLARED: &str = "\
-    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor, {s}.moment(), removed \
+    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor, {s}.moment(), removed, \
+           key_count, key_per, ageing \
     FROM {s}.queue WHERE name = ANY ($1) ORDER BY name";
 /// The same of those that nobody else takes from just now, so that nobody does until the transaction is over.
 const TURN: &str = "\
-    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor, {s}.moment(), removed \
+    SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor, {s}.moment(), removed, \
+           key_count, key_per, ageing \
     FROM {s}.queue WHERE name = ANY ($1) ORDER BY name FOR UPDATE SKIP LOCKED";
 const SLOTS: &str =
     "SELECT no, lane, node IS NOT DISTINCT FROM $2, run, node IS NULL FROM {s}.slot WHERE queue = $1";
@@ -58,7 +65,8 @@ const SLOTS: &str =
 const TASKS: &str = "\
     SELECT t.run, t.lane, n.id IS NOT DISTINCT FROM $2 FROM {s}.node AS n CROSS JOIN LATERAL (\
         SELECT run, lane FROM {s}.spread WHERE node = n.id AND queue = $1 OFFSET 0) AS t";
-const BEGUN: &str = "SELECT at, count FROM {s}.begun WHERE queue = $1 ORDER BY at";
+const BEGUN: &str =
+    "SELECT lane, at, count FROM {s}.begun WHERE queue = $1 AND lane = ANY ($2) ORDER BY lane, at";
 /// One that has a slot already, since it was given up a moment ago in a queue that holds, keeps that.
 const TAKE: &str = "\
     INSERT INTO {s}.slot (queue, no, lane, run, node) \
@@ -66,10 +74,16 @@ const TAKE: &str = "\
     ON CONFLICT (run) DO UPDATE SET node = excluded.node";
 const RETAKE: &str = "UPDATE {s}.slot SET node = $2 WHERE run = ANY ($1)";
 const CURSOR: &str = "UPDATE {s}.queue SET cursor = $2 WHERE name = $1";
-const FORGET: &str = "DELETE FROM {s}.begun WHERE queue = $1 AND at <= $2";
+const FORGET: &str = "DELETE FROM {s}.begun WHERE queue = $1 AND lane = '' AND at <= $2";
+/// The oldest of what was begun of any key: more than a claim notes, and nobody else writes here meanwhile.
+const FORGET_KEYS: &str = "\
+    DELETE FROM {s}.begun WHERE ctid = ANY (ARRAY (\
+        SELECT ctid FROM {s}.begun WHERE queue = $1 AND lane <> '' AND at <= $2 ORDER BY at LIMIT 4000))";
+const CLEAR_KEYS: &str = "DELETE FROM {s}.begun WHERE queue = $1 AND lane <> ''";
 const BEGIN: &str = "\
-    INSERT INTO {s}.begun AS b (queue, at, count) VALUES ($1, $2, $3) \
-    ON CONFLICT (queue, at) DO UPDATE SET count = b.count + excluded.count";
+    INSERT INTO {s}.begun AS b (queue, lane, at, count) \
+    SELECT $1, unnest($2::text[]), unnest($3::bigint[]), unnest($4::bigint[]) \
+    ON CONFLICT (queue, lane, at) DO UPDATE SET count = b.count + excluded.count";
 
 /// The queues of which a handle knows that they were declared. One that was stays so.
 ///
@@ -151,7 +165,13 @@ pub(crate) async fn change(
         if !state.limits.hold {
             session.execute(FREE_IDLE, &[&name]).await?;
         }
-        if !row.try_get::<_, bool>(11)? {
+        if state.limits.key_rate.is_some() {
+            lanes::wake_all(session, name).await?;
+        } else {
+            lanes::clear(session, name).await?;
+            session.execute(CLEAR_KEYS, &[&name]).await?;
+        }
+        if !row.try_get::<_, bool>(14)? {
             count_held(session, name, &state, now).await?;
         }
         Ok(changed)
@@ -175,12 +195,25 @@ async fn count_held(session: &Session, name: &str, state: &QueueState, now: Time
 }
 
 async fn write(session: &Session, name: &str, state: &QueueState) -> Result<(), Fault> {
-    let QueueLimits { concurrency, per_node, per_key, rate, hold } = state.limits;
-    let [concurrency, per_node, per_key, count] =
-        [concurrency, per_node, per_key, rate.map(|rate| rate.count)].map(|limit| limit.map(i64::from));
-    let per = rate.map(|rate| column::micros(rate.per));
-    let params: [&(dyn ToSql + Sync); 9] =
-        [&name, &concurrency, &per_node, &per_key, &count, &per, &hold, &state.paused, &state.removed];
+    let QueueLimits { concurrency, per_node, per_key, rate, key_rate, ageing, hold } = state.limits;
+    let [concurrency, per_node, per_key] = [concurrency, per_node, per_key].map(|limit| limit.map(i64::from));
+    let [count, key_count] = [rate, key_rate].map(|rate| rate.map(|rate| i64::from(rate.count)));
+    let [per, key_per] = [rate, key_rate].map(|rate| rate.map(|rate| column::micros(rate.per)));
+    let (ageing, QueueState { paused, removed, .. }) = (ageing.map(column::micros), state);
+    let params: [&(dyn ToSql + Sync); 12] = [
+        &name,
+        &concurrency,
+        &per_node,
+        &per_key,
+        &count,
+        &per,
+        &hold,
+        paused,
+        removed,
+        &key_count,
+        &key_per,
+        &ageing,
+    ];
     session.execute(CHANGE, &params).await?;
     Ok(())
 }
@@ -193,9 +226,9 @@ pub(crate) async fn all(session: &Session, only: Option<&str>) -> Result<Vec<Que
         Ok(QueueRow {
             limits: state.limits,
             paused: state.paused,
-            depth: number(11)?,
-            oldest: row.try_get::<_, Option<i64>>(12)?.map(Time),
-            running: number(13)?,
+            depth: number(14)?,
+            oldest: row.try_get::<_, Option<i64>>(15)?.map(Time),
+            running: number(16)?,
             ..QueueRow::new(Arc::from(name))
         })
     };
@@ -225,13 +258,19 @@ fn queue(row: &Row) -> Result<Queue, Fault> {
         let limit: Option<i64> = row.try_get(at)?;
         limit.map(|limit| u32::try_from(limit).map_err(|_| Fault::unreadable(row, at))).transpose()
     };
-    let per = row.try_get::<_, Option<i64>>(5)?.map(|per| Duration::from_micros(per.cast_unsigned()));
-    let rate = limit(4)?.zip(per).map(|(count, per)| Rate { count, per });
+    let span = |at: usize| -> Result<Option<Duration>, Fault> {
+        Ok(row.try_get::<_, Option<i64>>(at)?.map(|span| Duration::from_micros(span.cast_unsigned())))
+    };
+    let rate = |at: usize| -> Result<Option<Rate>, Fault> {
+        Ok(limit(at)?.zip(span(at + 1)?).map(|(count, per)| Rate { count, per }))
+    };
     let limits = QueueLimits {
         concurrency: limit(1)?,
         per_node: limit(2)?,
         per_key: limit(3)?,
-        rate,
+        rate: rate(4)?,
+        key_rate: rate(11)?,
+        ageing: span(13)?,
         hold: row.try_get(6)?,
     };
     let (paused, cursor, removed) = (row.try_get(7)?, row.try_get(8)?, row.try_get(10)?);
@@ -256,12 +295,13 @@ pub(crate) async fn seats(
 ) -> Result<Seats, Fault> {
     let node = node.map(column::node);
     let (mut slots, mut idle) = (Vec::new(), Vec::new());
-    let (asked, of_queue): ([&(dyn ToSql + Sync); 2], [&(dyn ToSql + Sync); 1]) = ([&name, &node], [&name]);
+    let asked: [&(dyn ToSql + Sync); 2] = [&name, &node];
+    let all = [String::new()];
     let (taken, busy, late) =
         tokio::join!(session.query(SLOTS, &asked), session.query(TASKS, &asked), async {
             match state.limits.rate {
-                Some(_) => session.query(BEGUN, &of_queue).await,
-                None => Ok(Vec::new()),
+                Some(_) => begun(session, name, &all).await,
+                None => Ok(HashMap::new()),
             }
         });
     for row in taken? {
@@ -277,11 +317,7 @@ pub(crate) async fn seats(
         let is_mine = node.is_some() && row.try_get(2)?;
         tasks.push(TakenTask { run: column::run_id(&row, 0)?, lane: row.try_get(1)?, is_mine });
     }
-    let mut begun = Vec::new();
-    for row in late? {
-        let count = u32::try_from(row.try_get::<_, i64>(1)?).unwrap_or(u32::MAX);
-        begun.push((column::time(&row, 0)?, count));
-    }
+    let begun = late?.remove("").unwrap_or_default();
     Ok(Seats { load: Load::new(&state.limits, now, slots, tasks, &begun), idle })
 }
 
@@ -309,22 +345,58 @@ pub(crate) async fn retake(session: &Session, runs: &[Uuid], node: NodeId) -> Re
     Ok(())
 }
 
-/// Notes whose turn it was last, and that so many were taken.
-pub(crate) async fn note(session: &Session, queue: &Queue, lane: &str, count: usize) -> Result<(), Fault> {
-    let turn: [&(dyn ToSql + Sync); 2] = [&queue.name, &lane];
-    let Some(rate) = queue.state.limits.rate else {
-        session.execute(CURSOR, &turn).await?;
-        return Ok(());
-    };
-    let past = queue.at.0.saturating_sub(column::micros(rate.per));
-    let noted = rate.noted(queue.at).0;
-    let count = i64::try_from(count).unwrap_or(i64::MAX);
-    let past: [&(dyn ToSql + Sync); 2] = [&queue.name, &past];
-    let begun: [&(dyn ToSql + Sync); 3] = [&queue.name, &noted, &count];
+/// How many runs of some keys were taken when; of the whole queue where the lane is empty.
+pub(crate) async fn begun(
+    session: &Session,
+    name: &str,
+    lanes: &[String],
+) -> Result<HashMap<String, Vec<(Time, u32)>>, Fault> {
+    let mut begun: HashMap<String, Vec<(Time, u32)>> = HashMap::new();
+    for row in session.query(BEGUN, &[&name, &lanes]).await? {
+        let count = u32::try_from(row.try_get::<_, i64>(2)?).unwrap_or(u32::MAX);
+        begun.entry(row.try_get(0)?).or_default().push((column::time(&row, 1)?, count));
+    }
+    Ok(begun)
+}
+
+/// What lies no later than this is not looked at any more.
+pub(crate) fn past(rate: Rate, now: Time) -> Time {
+    Time(now.0.saturating_sub(column::micros(rate.per)))
+}
+
+/// Forgets some of what was begun of keys until then.
+pub(crate) async fn forget_keys(session: &Session, name: &str, until: Time) -> Result<(), Fault> {
+    session.execute(FORGET_KEYS, &[&name, &until.0]).await?;
+    Ok(())
+}
+
+/// Notes that one of each of these lanes was taken, in this order, as far as a rate asks, and whose turn it was last.
+pub(crate) async fn note(session: &Session, queue: &Queue, lanes: &[&str]) -> Result<(), Fault> {
+    let Some(last) = lanes.last() else { return Ok(()) };
+    let turn: [&(dyn ToSql + Sync); 2] = [&queue.name, last];
+    let QueueLimits { rate, key_rate, .. } = queue.state.limits;
+    let mut counts: HashMap<(&str, i64), i64> = HashMap::new();
+    for lane in lanes {
+        if let Some(rate) = rate {
+            *counts.entry(("", rate.noted(queue.at).0)).or_default() += 1;
+        }
+        if let Some(rate) = key_rate.filter(|_| !lane.is_empty()) {
+            *counts.entry((lane, rate.noted(queue.at).0)).or_default() += 1;
+        }
+    }
+    let (mut of, mut at, mut count) = (Vec::new(), Vec::new(), Vec::new());
+    for ((lane, noted), taken) in counts {
+        of.push(lane);
+        at.push(noted);
+        count.push(taken);
+    }
+    let old = rate.map(|rate| past(rate, queue.at).0);
+    let old: [&(dyn ToSql + Sync); 2] = [&queue.name, &old];
+    let begun: [&(dyn ToSql + Sync); 4] = [&queue.name, &of, &at, &count];
     let (noted, forgotten, begun) = tokio::join!(
         session.execute(CURSOR, &turn),
-        session.execute(FORGET, &past),
-        session.execute(BEGIN, &begun),
+        async { if rate.is_some() { session.execute(FORGET, &old).await } else { Ok(0) } },
+        async { if of.is_empty() { Ok(0) } else { session.execute(BEGIN, &begun).await } },
     );
     noted?;
     forgotten?;

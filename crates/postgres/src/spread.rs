@@ -95,7 +95,7 @@ const TAKE: &str = "\
             SELECT * FROM {s}.spread AS s WHERE s.run = u.run AND s.step = u.step AND s.attempt = u.attempt \
               AND s.node IS NULL FOR UPDATE SKIP LOCKED) AS s \
         WHERE s.queue = ANY ($6) OR NOT EXISTS (SELECT FROM {s}.queue AS d WHERE d.name = s.queue)) \
-    UPDATE {s}.spread AS s SET node = $1, claim = $2 FROM free \
+    UPDATE {s}.spread AS s SET node = $1, claim = $2, resting = false FROM free \
     WHERE s.run = free.run AND s.step = free.step AND s.attempt = free.attempt RETURNING s.run, s.step, s.attempt";
 /// Whether a claim could find anything, or has found it before, and whether a queue of it was declared. A node that was declared dead is refused.
 const LOOK: &str = "\

@@ -1,34 +1,22 @@
 //! Claims of published attempts that meet declared queues.
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
-    convert::Infallible,
-};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 use windlass_core::{RunId, Time};
-use windlass_store::{Lanes, Load, QueueLimits, QueueState, SpreadClaim, SpreadKey, SpreadRow, choose};
+use windlass_store::{Load, SpreadClaim, SpreadKey, SpreadRow};
 
 use crate::{
     claim::in_turn,
     column,
     error::Fault,
+    lanes::{self, Kind, Walk},
     queue::{self, Queue, Seats},
     session::Session,
     spread::{self, large, spread_row},
 };
 
-/// The lanes of a queue from one on in which something waits, by skipping from one to the next.
-const LANES: &str = "\
-    WITH RECURSIVE walk (lane, no) AS (\
-        (SELECT a.lane, 1::bigint FROM {s}.spread AS a WHERE a.node IS NULL AND a.queue = $1 AND a.lane >= $2 \
-         ORDER BY a.lane LIMIT 1) \
-        UNION ALL \
-        SELECT (SELECT a.lane FROM {s}.spread AS a WHERE a.node IS NULL AND a.queue = $1 AND a.lane > w.lane \
-                ORDER BY a.lane LIMIT 1), w.no + 1 \
-        FROM walk AS w WHERE w.lane IS NOT NULL AND w.no < $3) \
-    SELECT lane FROM walk WHERE lane IS NOT NULL";
 /// The most urgent attempts of some lanes, so many of each version, those that nearly killed too often apart from the
 /// others.
 const HEADS: &str = "\
@@ -43,6 +31,21 @@ const HEADS: &str = "\
         WHERE s.node IS NULL AND s.queue = $1 AND s.lane = l.lane AND s.workflow = v.workflow AND s.definition = v.version \
           AND (s.deaths >= $7) = k.suspect \
         ORDER BY s.priority, s.run, s.step, s.attempt LIMIT k.most) AS head";
+/// The same of each priority, for a queue in which they age.
+const HEADS_OF_EACH: &str = "\
+    SELECT head.* \
+    FROM unnest($2::text[]) AS l (lane) \
+    CROSS JOIN unnest($3::text[], $4::bigint[]) AS v (workflow, version) \
+    CROSS JOIN (VALUES (false, $5::bigint), (true, $6::bigint)) AS k (suspect, most) \
+    CROSS JOIN generate_series(0, 9) AS p (priority) \
+    CROSS JOIN LATERAL (\
+        SELECT s.run, s.step, s.attempt, s.generation, s.workflow, s.definition, s.queue, s.lane, s.priority, s.at, \
+               s.deaths, s.node, s.claim \
+        FROM {s}.spread AS s \
+        WHERE s.node IS NULL AND s.queue = $1 AND s.lane = l.lane AND s.workflow = v.workflow AND s.definition = v.version \
+          AND (s.deaths >= $7) = k.suspect \
+        AND s.priority = p.priority::smallint \
+        ORDER BY s.run, s.step, s.attempt LIMIT k.most) AS head";
 /// Of some runs the most urgent attempt that a claim may have.
 const SHARERS: &str = "\
     SELECT head.* FROM unnest($1::uuid[]) AS u (run) CROSS JOIN LATERAL (\
@@ -95,13 +98,18 @@ impl TaskOffer {
             let load = &seats.load;
             let sharers = sharers(session, request, name, load).await?;
             let known = sharers.iter().map(|row| (row.run, row.key.clone())).collect();
-            let rows = Rows { session, queue: name, request, known };
-            if load.next.is_some() && rows.any().await? {
+            let (_, _, workflows, versions) = spread::lines(request);
+            let walk = Walk { session, kind: Kind::Tasks, queue: &turn, workflows, versions };
+            walk.wake().await?;
+            let tasks = Tasks { walk: &walk, request, known: &known };
+            if load.next.is_some() && walk.any(&tasks).await? {
                 self.next = self.next.into_iter().chain(load.next).min();
             }
             let (sharers, most) = SpreadClaim::admit(load, &state.limits, sharers, room);
-            let chosen = rows.choose(state, load, most).await?;
-            self.streams.push(sharers.into_iter().chain(chosen).collect());
+            let choice = walk.choose(&tasks, state, load, most).await?;
+            walk.settle(&choice).await?;
+            self.next = self.next.into_iter().chain(walk.next(&choice).await?).min();
+            self.streams.push(sharers.into_iter().chain(choice.into_runs()).collect());
         }
         self.turns.push((turn, seats));
         Ok(())
@@ -120,9 +128,8 @@ impl TaskOffer {
     pub(crate) async fn note(&self, session: &Session, taken: &[SpreadRow]) -> Result<(), Fault> {
         for (queue, seats) in &self.turns {
             let fresh = seats.load.fresh(taken.iter().filter(|row| *row.queue == *queue.name));
-            if let Some(last) = fresh.last() {
-                queue::note(session, queue, &last.lane, fresh.len()).await?;
-            }
+            let lanes: Vec<&str> = fresh.iter().map(|row| &*row.lane).collect();
+            queue::note(session, queue, &lanes).await?;
         }
         Ok(())
     }
@@ -148,84 +155,50 @@ async fn sharers(
     Ok(sharers)
 }
 
-/// The attempts of a queue that nobody holds, without those that share the slots of their runs.
-struct Rows<'a> {
-    session: &'a Session,
-    queue: &'a str,
+/// What was read of the lanes of a queue, without attempts that share the slots of their runs.
+struct Heads<'a> {
     request: &'a SpreadClaim,
-    known: HashSet<(RunId, SpreadKey)>,
+    lanes: HashMap<String, VecDeque<SpreadRow>>,
+    /// How many more are right, of lanes that were not read to their end.
+    left: HashMap<String, usize>,
+    known: &'a HashSet<(RunId, SpreadKey)>,
+    /// How many suspects may still be given.
+    suspects: usize,
+    is_short: bool,
 }
 
-impl Rows<'_> {
-    /// Whether there is anything.
-    async fn any(&self) -> Result<bool, Fault> {
-        let nobody = Load::new(&QueueLimits::default(), Time(0), [], [], &[]);
-        Ok(!self.choose(&QueueState::default(), &nobody, 1).await?.is_empty())
+/// The attempts of a queue that nobody holds.
+struct Tasks<'a> {
+    walk: &'a Walk<'a>,
+    request: &'a SpreadClaim,
+    /// Those that share the slots of their runs.
+    known: &'a HashSet<(RunId, SpreadKey)>,
+}
+
+impl<'a> lanes::Source for Tasks<'a> {
+    type Heads = Heads<'a>;
+
+    fn known(&self) -> usize {
+        self.known.len()
     }
 
-    /// Chooses so many. As much is read as seems to be needed, and more when it was not enough.
-    async fn choose(&self, state: &QueueState, load: &Load, most: usize) -> Result<Vec<SpreadRow>, Fault> {
-        if most == 0 {
-            return Ok(Vec::new());
-        }
-        let most = most.min(10_000);
-        let (mut width, mut depth) = (most + load.under_way() + 8, 0);
-        loop {
-            let (lanes, is_all) = self.lanes(state, width).await?;
-            let open = lanes.iter().filter(|lane| load.lane_left(&state.limits, lane) > 0);
-            let open: Vec<&str> = open.map(String::as_str).collect();
-            depth = depth.max(most.div_ceil(open.len().max(1)) + self.known.len() + 1);
-            let mut heads = self.heads(&lanes, &open, depth).await?;
-            let Ok(chosen) = choose(&mut heads, state, load, most);
-            // A lane has a second turn only when all have had their first.
-            let lanes: HashSet<&String> = chosen.iter().map(|(lane, _)| lane).collect();
-            if !heads.is_short && (is_all || lanes.len() == most) {
-                return Ok(chosen.into_iter().map(|(_, row)| row).collect());
-            }
-            (width, depth) = (width * 4, depth * 4);
-        }
-    }
-
-    /// The lanes after the one that had the last turn, and then those up to it; and whether these are all.
-    async fn lanes(&self, state: &QueueState, width: usize) -> Result<(Vec<String>, bool), Fault> {
-        let width = large(width);
-        // No text sorts between another and the same with this at its end.
-        let after = state.cursor.as_ref().map(|cursor| format!("{cursor}\u{1}"));
-        let mut lanes = Vec::new();
-        for from in [after.as_deref(), Some("")].into_iter().flatten() {
-            for row in self.session.query(LANES, &[&self.queue, &from, &width]).await? {
-                lanes.push(row.try_get(0)?);
-            }
-            if large(lanes.len()) >= width {
-                return Ok((lanes, false));
-            }
-        }
-        lanes.sort();
-        lanes.dedup();
-        Ok((lanes, true))
-    }
-
-    /// The most urgent attempts of these lanes, so many of each line.
-    async fn heads(&self, lanes: &[String], open: &[&str], depth: usize) -> Result<Heads<'_>, Fault> {
-        let (_, _, workflows, versions) = spread::lines(self.request);
-        let (most, suspects) = (large(depth), large(depth.min(self.request.suspects)));
-        let from = column::count(self.request.suspect_after);
-        let params: [&(dyn ToSql + Sync); 7] =
-            [&self.queue, &open, &workflows, &versions, &most, &suspects, &from];
-        let found = self.session.query(HEADS, &params).await?;
+    async fn read(&self, lanes: Vec<String>, depth: usize) -> Result<Heads<'a>, Fault> {
+        let Self { walk, request, known } = *self;
+        let (most, suspects) = (large(depth), large(depth.min(request.suspects)));
+        let (from, limits) = (column::count(request.suspect_after), &walk.queue.state.limits);
+        let (name, workflows, versions) = (&walk.queue.name, &walk.workflows, &walk.versions);
+        let params: [&(dyn ToSql + Sync); 7] = [name, &lanes, workflows, versions, &most, &suspects, &from];
+        let sql = if limits.ageing.is_some() { HEADS_OF_EACH } else { HEADS };
+        let found = walk.session.query(sql, &params).await?;
         let mut rows = found.iter().map(spread_row).collect::<Result<Vec<_>, _>>()?;
-        rows.sort_by(SpreadRow::by_urgency);
-        let mut heads = Heads {
-            request: self.request,
-            lanes: lanes.iter().map(|lane| (lane.clone(), VecDeque::new())).collect(),
-            left: HashMap::new(),
-            known: &self.known,
-            suspects: self.request.suspects,
-            is_short: false,
-        };
+        rows.sort_by(|one, other| one.within(limits).cmp(&other.within(limits)));
+        let suspects = request.suspects;
+        let (lanes, left) = (HashMap::new(), HashMap::new());
+        let mut heads = Heads { request, lanes, left, known, suspects, is_short: false };
         let mut counts: HashMap<_, usize> = HashMap::new();
         for row in rows {
-            let line = (row.lane.clone(), row.workflow.clone(), self.request.is_suspect(&row));
+            let priority = if limits.ageing.is_some() { row.priority } else { 0 };
+            let line = (row.lane.clone(), row.workflow.clone(), request.is_suspect(&row), priority);
             let count = counts.entry(line).or_default();
             *count += 1;
             if *count == depth {
@@ -238,48 +211,27 @@ impl Rows<'_> {
     }
 }
 
-/// What was read of the lanes of a queue.
-struct Heads<'a> {
-    request: &'a SpreadClaim,
-    lanes: BTreeMap<String, VecDeque<SpreadRow>>,
-    /// How many more are right, of lanes that were not read to their end.
-    left: HashMap<String, usize>,
-    known: &'a HashSet<(RunId, SpreadKey)>,
-    /// How many suspects may still be given.
-    suspects: usize,
-    /// Whether somebody asked for what was not read.
-    is_short: bool,
-}
-
-impl Lanes for Heads<'_> {
+impl lanes::Heads for Heads<'_> {
     type Run = SpreadRow;
-    type Error = Infallible;
 
-    fn after(&mut self, lane: Option<&str>) -> Result<Option<String>, Infallible> {
-        let lane = match lane {
-            None => self.lanes.keys().next(),
-            Some(lane) => {
-                let after = (std::ops::Bound::Excluded(lane), std::ops::Bound::Unbounded);
-                self.lanes.range::<str, _>(after).next().map(|(lane, _)| lane)
-            }
-        };
-        Ok(lane.cloned())
-    }
-
-    fn next(&mut self, lane: &str) -> Result<Option<SpreadRow>, Infallible> {
+    fn next(&mut self, lane: &str) -> Option<SpreadRow> {
         loop {
             match self.left.get_mut(lane) {
                 Some(0) => self.is_short = true,
                 Some(left) => *left -= 1,
                 None => {}
             }
-            let Some(row) = self.lanes.get_mut(lane).and_then(VecDeque::pop_front) else { return Ok(None) };
+            let row = self.lanes.get_mut(lane).and_then(VecDeque::pop_front)?;
             let is_suspect = self.request.is_suspect(&row);
             if self.known.contains(&(row.run, row.key.clone())) || is_suspect && self.suspects == 0 {
                 continue;
             }
             self.suspects -= usize::from(is_suspect);
-            return Ok(Some(row));
+            return Some(row);
         }
+    }
+
+    fn is_short(&self) -> bool {
+        self.is_short
     }
 }

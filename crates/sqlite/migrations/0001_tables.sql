@@ -5,7 +5,7 @@ CREATE TABLE name (
 ) STRICT;
 
 -- One row per boot of a process. `handle` is the opened store that last acted for the node: what a handle
--- remembers about the node's runs is only true while it is this one.
+-- remembers about the node's runs is only true while it is this one. `ended` is how many of each queue it ended of late.
 CREATE TABLE node (
     no           INTEGER PRIMARY KEY,
     id           BLOB    NOT NULL UNIQUE,
@@ -19,6 +19,7 @@ CREATE TABLE node (
     stale_after  INTEGER NOT NULL,
     dead         INTEGER NOT NULL DEFAULT 0,
     running      INTEGER NOT NULL DEFAULT 0,
+    ended        TEXT    NOT NULL DEFAULT '{}',
     handle       INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
@@ -52,7 +53,7 @@ CREATE TABLE run (
 CREATE INDEX run_key ON run (key, id) WHERE key IS NOT NULL;
 
 -- In every place, `opened_at` is NULL when it is the run's `created_at`. `lane` is empty, or `=` and the run's key within
--- its queue.
+-- its queue; `resting` is 1 for a run that is not looked for until its key may have one more begin.
 CREATE TABLE ready (
     queue      INTEGER NOT NULL,
     lane       TEXT    NOT NULL,
@@ -63,11 +64,15 @@ CREATE TABLE ready (
     definition INTEGER,
     opened_at  INTEGER,
     recoveries INTEGER NOT NULL,
+    resting    INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (queue, lane, workflow, priority, run)
 ) STRICT, WITHOUT ROWID;
 
 -- There may be as many lanes as customers, so that a listing reads across them.
 CREATE INDEX ready_keyed ON ready (run) WHERE lane <> '';
+
+-- The keys that have something for a workflow, whoever else has how many others.
+CREATE INDEX ready_lanes ON ready (queue, workflow, lane) WHERE lane <> '' AND resting = 0;
 
 -- Queues that were declared. `cursor` is the lane that had the last turn. One that was removed has no limits, and is not shown.
 CREATE TABLE queue (
@@ -89,13 +94,31 @@ CREATE TABLE slot (
     PRIMARY KEY (queue, no)
 ) STRICT, WITHOUT ROWID;
 
--- How many runs of a queue with a rate were taken when, as far back as the rate looks.
+-- How many runs of a queue with a rate were taken when, as far back as the rate looks: of all its lanes together where `lane`
+-- is empty, and of each key.
 CREATE TABLE begun (
     queue INTEGER NOT NULL,
+    lane  TEXT    NOT NULL,
     at    INTEGER NOT NULL,
     count INTEGER NOT NULL,
-    PRIMARY KEY (queue, at)
+    PRIMARY KEY (queue, lane, at)
 ) STRICT, WITHOUT ROWID;
+
+-- Keys that are seen once are forgotten like others.
+CREATE INDEX begun_keys ON begun (queue, at) WHERE lane <> '';
+
+-- Keys of which some rows rest, by workflow: those in `ready`, or in `spread` where `tasks` is 1. The rate of the key lets none be
+-- taken before `until`; where that is zero, it may.
+CREATE TABLE resting (
+    queue    INTEGER NOT NULL,
+    tasks    INTEGER NOT NULL,
+    workflow INTEGER NOT NULL,
+    lane     TEXT    NOT NULL,
+    until    INTEGER NOT NULL,
+    PRIMARY KEY (queue, tasks, workflow, lane)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX resting_until ON resting (queue, tasks, workflow, until);
 
 CREATE TABLE waiting (
     run        BLOB    PRIMARY KEY,

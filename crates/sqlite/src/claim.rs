@@ -28,7 +28,7 @@ use crate::{
     saved,
     sheet::Sheet,
     spread, step,
-    turn::{Asker, Candidate, Turn},
+    turn::{Asker, Candidate, Leave, Turn},
     waiting::{self, Waiter},
 };
 
@@ -59,7 +59,7 @@ pub(crate) fn look(book: &mut Book, now: Time, request: &Claim) -> Result<Looked
         let node = holding::node_number(&book.conn, request.node)?.unwrap_or(-1);
         let workflows = numbered(book, request)?;
         let asker = Asker { node, now, workflows: &workflows };
-        let offer = Offer::new(book, asker, request, 1)?;
+        let offer = Offer::new(book, asker, request, 1, Leave::Read)?;
         looked.work |= offer.any();
         looked.next_due = looked.next_due.into_iter().chain(offer.next()).min();
     }
@@ -105,14 +105,20 @@ struct Offer {
 }
 
 impl Offer {
-    fn new(book: &mut Book, asker: Asker<'_>, request: &Claim, room: usize) -> rusqlite::Result<Self> {
+    fn new(
+        book: &mut Book,
+        asker: Asker<'_>,
+        request: &Claim,
+        room: usize,
+        leave: Leave,
+    ) -> rusqlite::Result<Self> {
         let Book { conn, names } = book;
         let mut turns = Vec::new();
         for (queue, limit) in &request.queues {
             if let Some(queue) = names.find(conn, queue)?
                 && let Some(state) = queue::read(conn, queue)?
             {
-                turns.push(Turn::new(conn, asker, queue, state, room.min(*limit))?);
+                turns.push(Turn::new(conn, asker, queue, state, room.min(*limit), leave)?);
             }
         }
         Ok(Self { turns })
@@ -140,7 +146,7 @@ pub(crate) fn claim(desk: &mut Desk, request: &Claim) -> Result<Claimed, Fault> 
     let workflows = if any_queue { numbered(&mut desk.book, request)? } else { Vec::new() };
     let asker = Asker { node: mirror.no, now, workflows: &workflows };
     let offer = |book: &mut Book, room| match any_queue {
-        true => Offer::new(book, asker, request, room),
+        true => Offer::new(book, asker, request, room, Leave::Write),
         false => Ok(Offer::default()),
     };
     let held = mirror.of_claim(request.claim);
@@ -220,6 +226,8 @@ pub(crate) struct Line {
     queue: i64,
     /// Empty for runs without keys.
     lane: String,
+    /// `None` for all of them.
+    priority: Option<u8>,
     pub(crate) workflow: i64,
     pub(crate) version: DefinitionId,
     /// The row that was read last.
@@ -233,7 +241,13 @@ pub(crate) struct Line {
 impl Line {
     pub(crate) fn in_lane(queue: i64, lane: String, workflow: i64, version: DefinitionId) -> Self {
         let (last, rows) = ((-1, [0; 16]), VecDeque::new());
-        Self { queue, lane, workflow, version, last, taken: None, rows, is_read_out: false }
+        let priority = None;
+        Self { queue, lane, priority, workflow, version, last, taken: None, rows, is_read_out: false }
+    }
+
+    /// The runs of one priority alone.
+    pub(crate) fn of(self, priority: u8) -> Self {
+        Self { priority: Some(priority), ..self }
     }
 
     /// Whether nothing was read yet.
@@ -247,8 +261,10 @@ impl Line {
             return Ok(());
         }
         let limit = i64::try_from(chunk).unwrap_or(i64::MAX);
-        let mut first = conn.prepare_cached(ready::FIRST)?;
         let (priority, run) = self.last;
+        let priority = self.priority.map_or(priority, i64::from);
+        let first = if self.priority.is_some() { ready::FIRST_OF } else { ready::FIRST };
+        let mut first = conn.prepare_cached(first)?;
         let mut rows = first.query(params![self.queue, self.workflow, priority, run, limit, self.lane])?;
         while let Some(row) = rows.next()? {
             self.rows.push_back((row.get(0)?, column::run_id(row, 1)?, Carried::read(row, 2)?));

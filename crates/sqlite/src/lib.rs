@@ -39,6 +39,7 @@ mod image;
 mod inbox;
 mod job;
 mod key;
+mod lanes;
 mod location;
 mod locks;
 mod log;

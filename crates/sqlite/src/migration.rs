@@ -123,8 +123,8 @@ mod tests {
         assert_eq!(
             checksums,
             [
-                "b5f098c430bdf9c1a1f603281df54be5aecf77ed36ce35fdd0cd78023e5d5f62",
-                "726c9bb9072ed04b6ba2e4a7447d9fb75d55194c772878ed84fad58a29de923a",
+                "4e335f3c00fa93127277febf6bd9aee3cd9689f7f7a6acfc296eaf632411b83e",
+                "9f5ac0b01942dfcf719c4dc01b3fc3d7556f8fec6c091ce5e814d9c5687609a8",
                 "1e8acfaf587e458a780bb56769c5dc243b8c4c7c9bfe37728b44705a08f58508",
             ]
         );

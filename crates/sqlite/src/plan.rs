@@ -41,7 +41,7 @@ fn statements() -> Vec<&'static str> {
         crate::discard::STATEMENTS,
         crate::cell::STATEMENTS,
         crate::queue::STATEMENTS,
-        crate::turn::STATEMENTS,
+        crate::lanes::STATEMENTS,
         crate::task_turn::STATEMENTS,
     ]
     .concat()

@@ -8,7 +8,7 @@ use windlass_store::{
     Load, QueueChange, QueueChanged, QueueLimits, QueueRow, QueueState, Rate, TakenSlot, TakenTask,
 };
 
-use crate::{book::Book, column, desk::Desk, error::Fault, holding, place, run};
+use crate::{book::Book, column, desk::Desk, error::Fault, holding, lanes, place, run};
 
 const ANY: &str = "SELECT EXISTS (SELECT 1 FROM queue)";
 const READ: &str = "SELECT limits, paused, cursor, removed FROM queue WHERE no = ?1";
@@ -17,7 +17,8 @@ const CHANGE: &str = "\
     INSERT INTO queue (no, limits, paused, removed) VALUES (?1, ?2, ?3, ?4) \
     ON CONFLICT (no) DO UPDATE SET limits = excluded.limits, paused = excluded.paused, removed = excluded.removed";
 const ALL: &str = "SELECT q.no, n.text FROM queue AS q JOIN name AS n ON n.no = q.no ORDER BY n.text";
-const DEPTH: &str = "SELECT count(*), min(run) FROM ready WHERE queue = ?1";
+/// What stands beside `min` is of the same row.
+const DEPTH: &str = "SELECT count(*), min(run), opened_at FROM ready WHERE queue = ?1";
 const CREATED_AT: &str = "SELECT created_at FROM run WHERE id = ?1";
 const TURN: &str = "UPDATE queue SET cursor = ?2 WHERE no = ?1";
 const SLOTS: &str = "SELECT no, run, lane, node FROM slot WHERE queue = ?1";
@@ -30,17 +31,24 @@ const TAKE: &str = "INSERT INTO slot (queue, no, lane, run, node) VALUES (?1, ?2
 const RETAKE: &str = "UPDATE slot SET node = ?2 WHERE run = ?1";
 const FREE: &str = "DELETE FROM slot WHERE run = ?1";
 const FREE_IDLE: &str = "DELETE FROM slot WHERE queue = ?1 AND node IS NULL";
-const BEGUN: &str = "SELECT at, count FROM begun WHERE queue = ?1 ORDER BY at";
+const BEGUN: &str = "SELECT at, count FROM begun WHERE queue = ?1 AND lane = ?2 ORDER BY at";
 const BEGIN: &str = "\
-    INSERT INTO begun (queue, at, count) VALUES (?1, ?2, ?3) \
-    ON CONFLICT (queue, at) DO UPDATE SET count = count + excluded.count";
-const FORGET: &str = "DELETE FROM begun WHERE queue = ?1 AND at <= ?2";
+    INSERT INTO begun (queue, lane, at, count) VALUES (?1, ?2, ?3, ?4) \
+    ON CONFLICT (queue, lane, at) DO UPDATE SET count = count + excluded.count";
+const FORGET: &str = "DELETE FROM begun WHERE queue = ?1 AND lane = '' AND at <= ?2";
+/// What was begun of any key, the oldest first.
+const OLD: &str =
+    "SELECT lane, at FROM begun WHERE queue = ?1 AND lane <> '' AND at <= ?2 ORDER BY at LIMIT ?3";
+const FORGET_KEY: &str = "DELETE FROM begun WHERE queue = ?1 AND lane = ?2 AND at = ?3";
 
 #[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] = &[
     READ, DECLARE, CHANGE, DEPTH, CREATED_AT, TURN, SLOTS, TASKS, IDLE, HAS_SLOT, TAKE, RETAKE, FREE,
-    FREE_IDLE, BEGUN, BEGIN, FORGET,
+    FREE_IDLE, BEGUN, BEGIN, FORGET, OLD, FORGET_KEY,
 ];
+
+/// How much of what was begun of keys is forgotten at once: more than a claim notes.
+const FORGET_AT_ONCE: i64 = 4_000;
 
 /// What a transaction knows of the queues that were declared, so that whoever has none asks for nothing.
 pub(crate) struct Queues {
@@ -136,6 +144,13 @@ pub(crate) fn change(desk: &mut Desk, name: &Arc<str>, change: QueueChange) -> R
     if !state.limits.hold {
         conn.prepare_cached(FREE_IDLE)?.execute([queue])?;
     }
+    match state.limits.key_rate {
+        Some(_) => lanes::wake_all(conn, queue)?,
+        None => {
+            lanes::clear(conn, queue)?;
+            while forget_keys(conn, queue, Time::MAX)? {}
+        }
+    }
     count_held(conn, queue)?;
     desk.stir(None);
     Ok(changed)
@@ -170,10 +185,14 @@ pub(crate) fn all(book: &mut Book, only: Option<&Arc<str>>) -> Result<Vec<QueueR
     let mut rows = Vec::new();
     for (no, name) in named.into_iter().filter(|(_, name)| only.is_none_or(|only| only == name)) {
         let Some(state) = read(conn, no)?.filter(|state| !state.removed) else { continue };
-        let (depth, oldest): (i64, Option<[u8; 16]>) =
-            conn.prepare_cached(DEPTH)?.query_row([no], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let (depth, oldest, opened_at): (i64, Option<[u8; 16]>, Option<i64>) =
+            conn.prepare_cached(DEPTH)?.query_row([no], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         let mut created = conn.prepare_cached(CREATED_AT)?;
-        let oldest = oldest.map(|run| created.query_row([run], |row| row.get(0).map(Time))).transpose()?;
+        let created = |run: [u8; 16]| created.query_row([run], |row| row.get(0));
+        let oldest = match opened_at {
+            Some(opened_at) => Some(Time(opened_at)),
+            None => oldest.map(created).transpose()?.map(Time),
+        };
         let running = load(conn, no, &state, -1, Time(0))?.under_way() as u64;
         let (QueueState { limits, paused, .. }, depth) = (state, depth.cast_unsigned());
         rows.push(QueueRow { limits, paused, depth, oldest, running, ..QueueRow::new(name) });
@@ -205,7 +224,7 @@ pub(crate) fn load(
     };
     let tasks =
         conn.prepare_cached(TASKS)?.query_map([queue], task)?.collect::<rusqlite::Result<Vec<_>>>()?;
-    let begun = if state.limits.rate.is_some() { begun(conn, queue)? } else { Vec::new() };
+    let begun = if state.limits.rate.is_some() { begun(conn, queue, "")? } else { Vec::new() };
     Ok(Load::new(&state.limits, now, slots(conn, queue, node)?, tasks, &begun))
 }
 
@@ -214,23 +233,50 @@ pub(crate) fn idle(conn: &Connection, queue: i64) -> rusqlite::Result<Vec<RunId>
     conn.prepare_cached(IDLE)?.query_map([queue], |row| column::run_id(row, 0))?.collect()
 }
 
-/// How many runs of a queue were taken when.
-fn begun(conn: &Connection, queue: i64) -> rusqlite::Result<Vec<(Time, u32)>> {
-    conn.prepare_cached(BEGUN)?.query_map([queue], |row| Ok((Time(row.get(0)?), row.get(1)?)))?.collect()
+/// How many runs of a key were taken when; of the whole queue where the lane is empty.
+pub(crate) fn begun(conn: &Connection, queue: i64, lane: &str) -> rusqlite::Result<Vec<(Time, u32)>> {
+    let mut find = conn.prepare_cached(BEGUN)?;
+    find.query_map(params![queue, lane], |row| Ok((Time(row.get(0)?), row.get(1)?)))?.collect()
 }
 
-/// Notes that so many runs of a queue with a rate are taken now.
+/// Notes that one run of each of these lanes is taken now, as far as a rate asks, and which lane had the last turn.
 pub(crate) fn begin(
     conn: &Connection,
     queue: i64,
-    rate: Rate,
+    limits: &QueueLimits,
     now: Time,
-    count: u32,
+    lanes: &[&str],
 ) -> rusqlite::Result<()> {
-    let past = now.0.saturating_sub(column::micros(rate.per));
-    conn.prepare_cached(FORGET)?.execute([queue, past])?;
-    conn.prepare_cached(BEGIN)?.execute(params![queue, rate.noted(now).0, count])?;
+    let Some(last) = lanes.last() else { return Ok(()) };
+    conn.prepare_cached(TURN)?.execute(params![queue, last])?;
+    let mut begin = conn.prepare_cached(BEGIN)?;
+    if let Some(rate) = limits.rate {
+        conn.prepare_cached(FORGET)?.execute([queue, past(rate, now).0])?;
+        begin.execute(params![queue, "", rate.noted(now).0, lanes.len() as i64])?;
+    }
+    if let Some(rate) = limits.key_rate {
+        for lane in lanes.iter().filter(|lane| !lane.is_empty()) {
+            begin.execute(params![queue, lane, rate.noted(now).0, 1])?;
+        }
+    }
     Ok(())
+}
+
+/// What lies no later than this is not looked at any more.
+pub(crate) fn past(rate: Rate, now: Time) -> Time {
+    Time(now.0.saturating_sub(column::micros(rate.per)))
+}
+
+/// Forgets some of what was begun of keys until then. Answers whether there may be more.
+pub(crate) fn forget_keys(conn: &Connection, queue: i64, until: Time) -> rusqlite::Result<bool> {
+    let mut old = conn.prepare_cached(OLD)?;
+    let old = old.query_map([queue, until.0, FORGET_AT_ONCE], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let old = old.collect::<rusqlite::Result<Vec<(String, i64)>>>()?;
+    let mut forget = conn.prepare_cached(FORGET_KEY)?;
+    for (lane, at) in &old {
+        forget.execute(params![queue, lane, at])?;
+    }
+    Ok(old.len() as i64 == FORGET_AT_ONCE)
 }
 
 /// Gives a run a slot.
@@ -249,11 +295,5 @@ pub(crate) fn take(
 /// Notes who has the slot of a run now.
 pub(crate) fn retake(conn: &Connection, run: RunId, node: i64) -> rusqlite::Result<()> {
     conn.prepare_cached(RETAKE)?.execute(params![run.as_bytes(), node])?;
-    Ok(())
-}
-
-/// Notes which lane had the last turn.
-pub(crate) fn turn(conn: &Connection, queue: i64, lane: &str) -> rusqlite::Result<()> {
-    conn.prepare_cached(TURN)?.execute(params![queue, lane])?;
     Ok(())
 }

@@ -32,13 +32,21 @@ const ANY: &str = "\
 pub(crate) const FIRST: &str = "\
     SELECT priority, run, generation, definition, opened_at, recoveries FROM ready \
     WHERE queue = ?1 AND lane = ?6 AND workflow = ?2 AND (priority, run) > (?3, ?4) ORDER BY priority, run LIMIT ?5";
+/// The same of one priority.
+pub(crate) const FIRST_OF: &str = "\
+    SELECT priority, run, generation, definition, opened_at, recoveries FROM ready \
+    WHERE queue = ?1 AND lane = ?6 AND workflow = ?2 AND priority = ?3 AND run > ?4 ORDER BY run LIMIT ?5";
+/// The next priority of which there is something.
+pub(crate) const NEXT_PRIORITY: &str = "\
+    SELECT priority FROM ready WHERE queue = ?1 AND lane = ?2 AND workflow = ?3 AND priority > ?4 ORDER BY priority LIMIT 1";
 /// The runs without keys of one queue, workflow and priority before a given one, newest first.
 pub(crate) const BACKWARDS: &str = "\
     SELECT run FROM ready WHERE queue = ?1 AND lane = '' AND workflow = ?2 AND priority = ?3 AND run < ?4 \
     ORDER BY run DESC LIMIT ?5";
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[REMOVE, REMOVE_FROM, REMOVE_UP_TO, READ, ANY, FIRST, BACKWARDS];
+pub(crate) const STATEMENTS: &[&str] =
+    &[REMOVE, REMOVE_FROM, REMOVE_UP_TO, READ, ANY, FIRST, FIRST_OF, NEXT_PRIORITY, BACKWARDS];
 
 /// A run to be made ready. It must stand nowhere else.
 pub(crate) struct ReadyRow {
@@ -133,4 +141,21 @@ pub(crate) fn read(conn: &Connection, run: RunId, core: &Core) -> rusqlite::Resu
 /// Whether a run of this workflow is ready in this queue, or the queue was declared.
 pub(crate) fn any(conn: &Connection, queue: i64, workflow: i64) -> rusqlite::Result<bool> {
     conn.prepare_cached(ANY)?.query_row([queue, workflow], |row| row.get(0))
+}
+
+/// The priorities of which there is something in a lane.
+pub(crate) fn priorities(
+    conn: &Connection,
+    queue: i64,
+    lane: &str,
+    workflow: i64,
+) -> rusqlite::Result<Vec<u8>> {
+    let mut next = conn.prepare_cached(NEXT_PRIORITY)?;
+    let mut priorities: Vec<u8> = Vec::new();
+    loop {
+        let last = priorities.last().map_or(-1, |last| i64::from(*last));
+        let found = next.query_row(params![queue, lane, workflow, last], |row| row.get(0)).optional()?;
+        let Some(found) = found else { return Ok(priorities) };
+        priorities.push(found);
+    }
 }

@@ -31,8 +31,7 @@ const WITHDRAW: &str =
 const CLEAR: &str = "DELETE FROM spread WHERE run = ?1";
 const GENERATION: &str = "\
     SELECT generation FROM spread WHERE run = ?1 AND step = ?2 AND attempt = ?3 AND node = ?4 AND claim = ?5";
-const TAKE: &str =
-    "UPDATE spread SET node = ?4, claim = ?5 WHERE run = ?1 AND step = ?2 AND attempt = ?3 AND node IS NULL";
+const TAKE: &str = "UPDATE spread SET node = ?4, claim = ?5, resting = 0 WHERE run = ?1 AND step = ?2 AND attempt = ?3 AND node IS NULL";
 const FREE: &str = "\
     UPDATE spread SET node = NULL, claim = NULL, deaths = deaths + ?4 WHERE run = ?1 AND step = ?2 AND attempt = ?3";
 const ANY: &str = "SELECT EXISTS (SELECT 1 FROM spread)";
@@ -52,10 +51,31 @@ const FREE_ONES: &str = "\
     SELECT run, step, attempt, generation, workflow, definition, queue, lane, priority, at, deaths, node, claim \
     FROM spread WHERE node IS NULL AND queue = ?1 AND lane = ?2 AND workflow = ?3 AND definition = ?4 \
       AND (deaths >= ?5) = ?6 ORDER BY priority, run, step, attempt LIMIT ?7";
+/// The same of one priority.
+const FREE_ONES_OF: &str = "\
+    SELECT run, step, attempt, generation, workflow, definition, queue, lane, priority, at, deaths, node, claim \
+    FROM spread WHERE node IS NULL AND queue = ?1 AND lane = ?2 AND workflow = ?3 AND definition = ?4 \
+      AND (deaths >= ?5) = ?6 AND priority = ?8 ORDER BY run, step, attempt LIMIT ?7";
+/// The next priority of which there is something.
+const NEXT_PRIORITY: &str = "\
+    SELECT priority FROM spread WHERE node IS NULL AND queue = ?1 AND lane = ?2 AND workflow = ?3 AND definition = ?4 \
+      AND priority > ?5 ORDER BY priority LIMIT 1";
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] =
-    &[ADD, EXISTS, WITHDRAW, CLEAR, GENERATION, TAKE, FREE, OF_RUN, OF_NODE, FREE_ONES];
+pub(crate) const STATEMENTS: &[&str] = &[
+    ADD,
+    EXISTS,
+    WITHDRAW,
+    CLEAR,
+    GENERATION,
+    TAKE,
+    FREE,
+    OF_RUN,
+    OF_NODE,
+    FREE_ONES,
+    FREE_ONES_OF,
+    NEXT_PRIORITY,
+];
 
 /// Whether anything is published at all.
 pub(crate) fn any(conn: &Connection) -> rusqlite::Result<bool> {
@@ -154,6 +174,29 @@ impl Line<'_> {
         let limit = i64::try_from(most).unwrap_or(i64::MAX);
         let asked = params![queue, lane, workflow, version.0, suspect_after, suspects, limit];
         conn.prepare_cached(FREE_ONES)?.query_map(asked, Found::read)?.collect()
+    }
+
+    /// The same of each priority, for a queue in which they age.
+    pub(crate) fn heads_of_each(
+        &self,
+        conn: &Connection,
+        suspect_after: u32,
+        most: usize,
+    ) -> rusqlite::Result<Vec<Vec<Found>>> {
+        let Self { queue, lane, workflow, version, suspects } = self;
+        let limit = i64::try_from(most).unwrap_or(i64::MAX);
+        let (mut heads, mut priority) = (Vec::new(), -1_i64);
+        let mut find = conn.prepare_cached(FREE_ONES_OF)?;
+        let mut next = conn.prepare_cached(NEXT_PRIORITY)?;
+        while let Some(found) = next
+            .query_row(params![queue, lane, workflow, version.0, priority], |row| row.get(0))
+            .optional()?
+        {
+            priority = found;
+            let asked = params![queue, lane, workflow, version.0, suspect_after, suspects, limit, priority];
+            heads.push(find.query_map(asked, Found::read)?.collect::<rusqlite::Result<Vec<_>>>()?);
+        }
+        Ok(heads)
     }
 }
 

@@ -7,18 +7,16 @@ use std::{
 
 use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::{RunId, Time};
-use windlass_store::{Lanes, Load, QueueLimits, QueueState, SpreadClaim, SpreadKey, SpreadRow};
+use windlass_store::{DefinitionId, Lanes, Load, QueueLimits, QueueState, SpreadClaim, SpreadKey, SpreadRow};
 
 use crate::{
     book::Book,
+    lanes::{self, Kind, Walk},
     name::Names,
     queue,
     spread::{self, Found},
 };
 
-const FIRST_LANE: &str = "SELECT lane FROM spread WHERE node IS NULL AND queue = ?1 ORDER BY lane LIMIT 1";
-const NEXT_LANE: &str =
-    "SELECT lane FROM spread WHERE node IS NULL AND queue = ?1 AND lane > ?2 ORDER BY lane LIMIT 1";
 /// The workflow of a run that has something for a queue.
 const SHARER: &str = "SELECT workflow FROM spread WHERE run = ?1 AND queue = ?2 AND node IS NULL LIMIT 1";
 /// The most urgent of them that a claim may have.
@@ -28,7 +26,7 @@ const SHARERS_TASK: &str = "\
     ORDER BY step, attempt LIMIT 1";
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[FIRST_LANE, NEXT_LANE, SHARER, SHARERS_TASK];
+pub(crate) const STATEMENTS: &[&str] = &[SHARER, SHARERS_TASK];
 
 /// What a claim may take: from all queues that were not declared together, and from each that was.
 pub(crate) struct TaskOffer {
@@ -67,7 +65,7 @@ impl TaskOffer {
             let load = queue::load(&book.conn, no, &state, node, now)?;
             let turn = TaskTurn { no, name: Arc::clone(name), state, load };
             let room = room.min(*limit).min(request.room);
-            offer.add(book, request, turn, room)?;
+            offer.add(book, request, turn, room, now)?;
         }
         offer.streams.push(spread::candidates(book, request, &plain)?.into());
         Ok(offer)
@@ -79,14 +77,23 @@ impl TaskOffer {
         request: &SpreadClaim,
         turn: TaskTurn,
         room: usize,
+        now: Time,
     ) -> rusqlite::Result<()> {
         if room > 0 && !turn.state.paused {
             let sharers = turn.sharers(book, request)?;
-            if turn.load.next.is_some() && Rows::new(book, &turn, request, &sharers).any()? {
+            let lines = lines(book, request)?;
+            Walk::wake(&book.conn, Kind::Tasks, turn.no, &turn.state.limits, now, &lines)?;
+            if turn.load.next.is_some() && Rows::new(book, &turn, request, &sharers, &lines, now)?.any()? {
                 self.next = self.next.into_iter().chain(turn.load.next).min();
             }
-            let mut rows = Rows::new(book, &turn, request, &sharers);
-            self.streams.push(SpreadClaim::turn(&mut rows, &turn.state, &turn.load, sharers.clone(), room)?);
+            let mut rows = Rows::new(book, &turn, request, &sharers, &lines, now)?;
+            let (sharers, choice) =
+                SpreadClaim::turn(&mut rows, &turn.state, &turn.load, sharers.clone(), room)?;
+            rows.walk.settle(&choice.resting)?;
+            if choice.is_all {
+                self.next = self.next.into_iter().chain(choice.next()).chain(rows.walk.next()?).min();
+            }
+            self.streams.push(sharers.into_iter().chain(choice.into_runs()).collect());
         }
         self.turns.push(turn);
         Ok(())
@@ -105,11 +112,8 @@ impl TaskOffer {
     pub(crate) fn note(&self, conn: &Connection, now: Time, taken: &[SpreadRow]) -> rusqlite::Result<()> {
         for TaskTurn { no, name, state, load } in &self.turns {
             let fresh = load.fresh(taken.iter().filter(|row| row.queue == *name));
-            let Some(last) = fresh.last() else { continue };
-            queue::turn(conn, *no, &last.lane)?;
-            if let Some(rate) = state.limits.rate {
-                queue::begin(conn, *no, rate, now, u32::try_from(fresh.len()).unwrap_or(u32::MAX))?;
-            }
+            let lanes: Vec<&str> = fresh.iter().map(|row| &*row.lane).collect();
+            queue::begin(conn, *no, &state.limits, now, &lanes)?;
         }
         Ok(())
     }
@@ -138,12 +142,25 @@ impl TaskTurn {
     }
 }
 
+/// The workflows of a request by number, with their versions.
+fn lines(book: &mut Book, request: &SpreadClaim) -> rusqlite::Result<Vec<lanes::Line>> {
+    let Book { conn, names } = book;
+    let mut lines = Vec::new();
+    for (workflow, version) in &request.workflows {
+        lines.extend(names.find(conn, workflow)?.map(|workflow| (workflow, version.0)));
+    }
+    Ok(lines)
+}
+
 /// The attempts of a queue that nobody holds, by lane, without those that share the slots of their runs.
 struct Rows<'a> {
+    walk: Walk<'a>,
     conn: &'a Connection,
     names: &'a mut Names,
     queue: i64,
+    limits: QueueLimits,
     request: &'a SpreadClaim,
+    lines: &'a [lanes::Line],
     lanes: HashMap<String, Heads>,
     /// What was given, or is not to be.
     known: HashSet<(RunId, SpreadKey)>,
@@ -161,17 +178,36 @@ struct Heads {
 }
 
 impl<'a> Rows<'a> {
-    fn new(book: &'a mut Book, turn: &TaskTurn, request: &'a SpreadClaim, sharers: &[SpreadRow]) -> Self {
+    fn new(
+        book: &'a mut Book,
+        turn: &TaskTurn,
+        request: &'a SpreadClaim,
+        sharers: &[SpreadRow],
+        lines: &'a [lanes::Line],
+        now: Time,
+    ) -> rusqlite::Result<Self> {
         let Book { conn, names } = book;
+        let (queue, limits) = (turn.no, turn.state.limits);
+        let walk = Walk::new(conn, Kind::Tasks, queue, limits, now, lines.to_vec())?;
         let known = sharers.iter().map(|row| (row.run, row.key.clone())).collect();
         let (lanes, suspects) = (HashMap::new(), request.suspects);
-        Self { conn, names, queue: turn.no, request, lanes, known, suspects }
+        Ok(Self { walk, conn, names, queue, limits, request, lines, lanes, known, suspects })
     }
 
-    /// Whether there is anything.
+    /// Whether there is anything, also of keys that rest.
     fn any(&mut self) -> rusqlite::Result<bool> {
-        let nobody = Load::new(&QueueLimits::default(), Time(0), [], [], &[]);
-        Ok(!windlass_store::choose(self, &QueueState::default(), &nobody, 1)?.is_empty())
+        let nobody = Load::new(&QueueLimits::NONE, Time(0), [], [], &[]);
+        if !windlass_store::choose(self, &QueueState::default(), &nobody, 1)?.chosen.is_empty() {
+            return Ok(true);
+        }
+        let mut last = (Time(0), String::new());
+        while let Some((until, lane)) = self.walk.resting(&last)? {
+            if self.next(&lane)?.is_some() {
+                return Ok(true);
+            }
+            last = (until, lane);
+        }
+        Ok(false)
     }
 
     /// The next row of a lane.
@@ -191,20 +227,24 @@ impl<'a> Rows<'a> {
 
     fn read(&mut self, lane: &str, depth: usize) -> rusqlite::Result<Heads> {
         let (mut rows, mut is_all) = (Vec::new(), true);
-        for (workflow, version) in &self.request.workflows {
-            let Some(workflow) = self.names.find(self.conn, workflow)? else { continue };
+        let after = self.request.suspect_after;
+        for (workflow, version) in self.lines {
+            let (workflow, version) = (*workflow, DefinitionId(*version));
             for suspects in
                 [false, true].into_iter().filter(|suspects| !suspects || self.request.suspects > 0)
             {
-                let line = spread::Line { queue: self.queue, lane, workflow, version: *version, suspects };
-                let found = line.heads(self.conn, self.request.suspect_after, depth)?;
-                is_all &= found.len() < depth;
-                rows.extend(found);
+                let line = spread::Line { queue: self.queue, lane, workflow, version, suspects };
+                let found = match self.limits.ageing {
+                    None => vec![line.heads(self.conn, after, depth)?],
+                    Some(_) => line.heads_of_each(self.conn, after, depth)?,
+                };
+                is_all &= found.iter().all(|found| found.len() < depth);
+                rows.extend(found.into_iter().flatten());
             }
         }
         let shown = rows.into_iter().map(|row| row.show(self.conn, self.names));
         let mut rows = shown.collect::<rusqlite::Result<Vec<_>>>()?;
-        rows.sort_by(SpreadRow::by_urgency);
+        rows.sort_by(|one, other| one.within(&self.limits).cmp(&other.within(&self.limits)));
         let left = if is_all { rows.len() } else { depth };
         Ok(Heads { rows: rows.into(), depth, left, is_all })
     }
@@ -215,15 +255,11 @@ impl Lanes for Rows<'_> {
     type Error = rusqlite::Error;
 
     fn after(&mut self, lane: Option<&str>) -> rusqlite::Result<Option<String>> {
-        match lane {
-            None => {
-                self.conn.prepare_cached(FIRST_LANE)?.query_row([self.queue], |row| row.get(0)).optional()
-            }
-            Some(lane) => {
-                let mut next = self.conn.prepare_cached(NEXT_LANE)?;
-                next.query_row(params![self.queue, lane], |row| row.get(0)).optional()
-            }
-        }
+        self.walk.after(lane)
+    }
+
+    fn left(&mut self, lane: &str) -> rusqlite::Result<(usize, Option<Time>)> {
+        self.walk.left(lane)
     }
 
     fn next(&mut self, lane: &str) -> rusqlite::Result<Option<SpreadRow>> {

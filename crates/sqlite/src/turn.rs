@@ -2,17 +2,16 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::Connection;
 use windlass_core::{RunId, Time};
-use windlass_store::{Arrival, DefinitionId, Lanes, Load, QueueState, choose};
+use windlass_store::{Arrival, DefinitionId, Lanes, Load, QueueLimits, QueueState, choose};
 
-use crate::{claim::Line, place::Carried, queue, ready, run};
-
-const FIRST_LANE: &str = "SELECT lane FROM ready WHERE queue = ?1 ORDER BY lane LIMIT 1";
-const NEXT_LANE: &str = "SELECT lane FROM ready WHERE queue = ?1 AND lane > ?2 ORDER BY lane LIMIT 1";
-
-#[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[FIRST_LANE, NEXT_LANE];
+use crate::{
+    claim::Line,
+    lanes::{Kind, Walk},
+    place::Carried,
+    queue, ready, run,
+};
 
 /// A ready run of a declared queue.
 pub(crate) struct Candidate {
@@ -35,6 +34,13 @@ pub(crate) struct Turn {
     pub(crate) next: Option<Time>,
 }
 
+/// What one may do who asks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leave {
+    Read,
+    Write,
+}
+
 /// Who asks.
 #[derive(Clone, Copy)]
 pub(crate) struct Asker<'a> {
@@ -53,6 +59,7 @@ impl Turn {
         queue: i64,
         state: QueueState,
         room: usize,
+        leave: Leave,
     ) -> rusqlite::Result<Self> {
         let load = queue::load(conn, queue, &state, asker.node, asker.now)?;
         let mut turn = Self { queue, state, load, runs: VecDeque::new(), next: None };
@@ -62,14 +69,26 @@ impl Turn {
         let limits = turn.state.limits;
         let back = turn.coming_back(conn, asker)?;
         let known = back.iter().map(|candidate| candidate.run).collect();
-        let mut lanes = Rows { conn, asker, queue, lines: HashMap::new(), known };
-        if turn.load.next.is_some() && lanes.any()? {
+        let lines: Vec<_> =
+            asker.workflows.iter().map(|(workflow, version)| (*workflow, version.0)).collect();
+        if leave == Leave::Write {
+            Walk::wake(conn, Kind::Runs, queue, &limits, asker.now, &lines)?;
+        }
+        let walk = Walk::new(conn, Kind::Runs, queue, limits, asker.now, lines)?;
+        let mut rows = Rows { walk, conn, asker, queue, limits, lines: HashMap::new(), known };
+        if turn.load.next.is_some() && rows.any()? {
             turn.next = turn.load.next;
         }
         let (back, more) = turn.load.admit(&limits, room, back, |candidate| candidate.run);
         let most = (room - back.len()).min(turn.load.left(&limits, more));
-        turn.runs = back.into();
-        turn.runs.extend(choose(&mut lanes, &turn.state, &turn.load, most)?.into_iter().map(|(_, run)| run));
+        let choice = choose(&mut rows, &turn.state, &turn.load, most)?;
+        if leave == Leave::Write {
+            rows.walk.settle(&choice.resting)?;
+        }
+        if choice.is_all {
+            turn.next = turn.next.into_iter().chain(choice.next()).chain(rows.walk.next()?).min();
+        }
+        turn.runs = back.into_iter().chain(choice.into_runs()).collect();
         Ok(turn)
     }
 
@@ -98,9 +117,7 @@ impl Turn {
         asker: Asker<'_>,
         taken: &[Candidate],
     ) -> rusqlite::Result<()> {
-        let mut numbers = self.load.free_numbers();
-        let mut last = None;
-        let mut fresh = 0;
+        let (mut numbers, mut begun) = (self.load.free_numbers(), Vec::new());
         for Candidate { run, lane, workflow, priority, arrival, .. } in taken {
             ready::remove_from(conn, self.queue, lane, *workflow, *priority, *run)?;
             if *arrival == Arrival::Back {
@@ -110,33 +127,28 @@ impl Turn {
             let Some(no) = numbers.next() else { continue };
             queue::take(conn, self.queue, no, lane, *run, asker.node)?;
             if *arrival == Arrival::Fresh {
-                last = Some(lane);
-                fresh += 1;
+                begun.push(lane.as_str());
             }
         }
-        if let Some(lane) = last {
-            queue::turn(conn, self.queue, lane)?;
-        }
-        match self.state.limits.rate {
-            Some(rate) if fresh > 0 => queue::begin(conn, self.queue, rate, asker.now, fresh),
-            _ => Ok(()),
-        }
+        queue::begin(conn, self.queue, &self.state.limits, asker.now, &begun)
     }
 }
 
 /// The ready runs of a queue by lane.
 struct Rows<'a> {
+    walk: Walk<'a>,
     conn: &'a Connection,
     asker: Asker<'a>,
     queue: i64,
-    /// For each lane that was asked, a line for each workflow.
+    limits: QueueLimits,
+    /// For each lane that was asked, a line for each workflow; where runs age, one for each of its priorities.
     lines: HashMap<String, Vec<Line>>,
     /// Those that have a slot already.
     known: HashSet<RunId>,
 }
 
 impl Rows<'_> {
-    /// Whether there is anything that has no slot yet.
+    /// Whether there is anything that has no slot yet, also of keys that rest.
     fn any(&mut self) -> rusqlite::Result<bool> {
         let mut last = None;
         while let Some(lane) = self.after(last.as_deref())? {
@@ -145,18 +157,39 @@ impl Rows<'_> {
             }
             last = Some(lane);
         }
+        let mut last = (Time(0), String::new());
+        while let Some((until, lane)) = self.walk.resting(&last)? {
+            if self.head(&lane)?.is_some() {
+                return Ok(true);
+            }
+            last = (until, lane);
+        }
         Ok(false)
+    }
+
+    fn lines_of(&self, lane: &str) -> rusqlite::Result<Vec<Line>> {
+        let mut lines = Vec::new();
+        for (workflow, version) in self.asker.workflows {
+            let line = || Line::in_lane(self.queue, lane.to_owned(), *workflow, *version);
+            match self.limits.ageing {
+                None => lines.push(line()),
+                Some(_) => {
+                    let priorities = ready::priorities(self.conn, self.queue, lane, *workflow)?;
+                    lines.extend(priorities.into_iter().map(|priority| line().of(priority)));
+                }
+            }
+        }
+        Ok(lines)
     }
 
     /// Which line of a lane has the most urgent run.
     fn head(&mut self, lane: &str) -> rusqlite::Result<Option<usize>> {
-        let Self { conn, asker, queue, lines, known } = self;
-        let lines = lines.entry(lane.to_owned()).or_insert_with(|| {
-            let line = |(workflow, version): &(i64, DefinitionId)| {
-                Line::in_lane(*queue, lane.to_owned(), *workflow, *version)
-            };
-            asker.workflows.iter().map(line).collect()
-        });
+        if !self.lines.contains_key(lane) {
+            let lines = self.lines_of(lane)?;
+            self.lines.insert(lane.to_owned(), lines);
+        }
+        let Self { conn, limits, lines, known, .. } = self;
+        let Some(lines) = lines.get_mut(lane) else { return Ok(None) };
         for line in lines.iter_mut() {
             loop {
                 // Mostly one of a lane is wanted; whoever wants more wants several.
@@ -168,7 +201,8 @@ impl Rows<'_> {
                 }
             }
         }
-        let heads = lines.iter().enumerate().filter_map(|(at, line)| Some((line.head()?, at)));
+        let urgency = |(priority, run)| limits.urgency(priority, run);
+        let heads = lines.iter().enumerate().filter_map(|(at, line)| Some((urgency(line.head()?), at)));
         Ok(heads.min().map(|(_, at)| at))
     }
 }
@@ -178,15 +212,11 @@ impl Lanes for Rows<'_> {
     type Error = rusqlite::Error;
 
     fn after(&mut self, lane: Option<&str>) -> rusqlite::Result<Option<String>> {
-        match lane {
-            None => {
-                self.conn.prepare_cached(FIRST_LANE)?.query_row([self.queue], |row| row.get(0)).optional()
-            }
-            Some(lane) => {
-                let mut next = self.conn.prepare_cached(NEXT_LANE)?;
-                next.query_row(params![self.queue, lane], |row| row.get(0)).optional()
-            }
-        }
+        self.walk.after(lane)
+    }
+
+    fn left(&mut self, lane: &str) -> rusqlite::Result<(usize, Option<Time>)> {
+        self.walk.left(lane)
     }
 
     fn next(&mut self, lane: &str) -> rusqlite::Result<Option<Candidate>> {

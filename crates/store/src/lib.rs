@@ -14,10 +14,13 @@ mod cell;
 mod commit_moment;
 mod error;
 mod host;
+mod lanes;
+mod load;
 #[cfg(feature = "memory")]
 mod memory;
 mod query;
 mod queue;
+mod rate;
 mod record;
 mod spread;
 mod store;
@@ -37,19 +40,21 @@ pub use cell::{Cell, Swapped};
 pub use commit_moment::CommitMoment;
 pub use error::StoreError;
 pub use host::host_name;
+pub use lanes::{Choice, Lanes, choose, lane};
+pub use load::{Arrival, Load, TakenSlot, TakenTask};
 #[cfg(feature = "memory")]
 pub use memory::{Call, Memory, Moment, Side, Verdict};
 pub use query::{Page, Query};
-pub use queue::{
-    Arrival, Lanes, Load, QueueChange, QueueChanged, QueueLimits, QueueRow, QueueState, Rate, TakenSlot,
-    TakenTask, choose, lane,
-};
+pub use queue::{QueueChange, QueueChanged, QueueLimits, QueueRow, QueueState};
+pub use rate::Rate;
 pub use record::{
     DefinitionId, DefinitionRow, End, InboxRow, NodeRow, Parent, Place, RunImage, RunRow, RunSummary,
     SavedRow, Standing, StepRow, Wait,
 };
 pub use spread::{NewSpread, OUTCOME, Reach, SpreadClaim, SpreadClaimed, SpreadKey, SpreadRow};
-pub use store::{Answer, Claim, Claimed, Death, Heartbeat, Hint, Joined, Looked, NewNode, Store, Swept};
+pub use store::{
+    Answer, Claim, Claimed, Death, Heartbeat, Hint, Joined, Looked, NewNode, Pulse, Store, Swept,
+};
 pub use tenant::{Removal, Reply, Tenancy, TenantError, TenantName};
 #[doc(hidden)]
 pub use words::{Comments, words};

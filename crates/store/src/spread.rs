@@ -8,7 +8,7 @@ use std::{
 
 use windlass_core::{ClaimId, NodeId, RunId, Time};
 
-use crate::{DefinitionId, Lanes, Load, QueueLimits, QueueState, choose};
+use crate::{Choice, DefinitionId, Lanes, Load, QueueLimits, QueueState, choose};
 
 /// The topic under which the outcome of a published attempt lies in the inbox of its run.
 pub const OUTCOME: &str = "!outcome";
@@ -70,7 +70,13 @@ impl SpreadRow {
     /// The most urgent first, then those of the oldest run.
     #[must_use]
     pub fn by_urgency(&self, other: &Self) -> Ordering {
-        (self.priority, self.run, &self.key).cmp(&(other.priority, other.run, &other.key))
+        self.within(&QueueLimits::NONE).cmp(&other.within(&QueueLimits::NONE))
+    }
+
+    /// What the attempts of a lane are ordered by.
+    #[must_use]
+    pub fn within(&self, limits: &QueueLimits) -> ((i64, RunId), &SpreadKey) {
+        (limits.urgency(self.priority, self.run), &self.key)
     }
 }
 
@@ -144,10 +150,9 @@ impl SpreadClaim {
         load: &Load,
         sharers: Vec<SpreadRow>,
         room: usize,
-    ) -> Result<VecDeque<SpreadRow>, L::Error> {
+    ) -> Result<(Vec<SpreadRow>, Choice<SpreadRow>), L::Error> {
         let (sharers, most) = Self::admit(load, &state.limits, sharers, room);
-        let chosen = choose(lanes, state, load, most)?;
-        Ok(sharers.into_iter().chain(chosen.into_iter().map(|(_, row)| row)).collect())
+        Ok((sharers, choose(lanes, state, load, most)?))
     }
 
     /// Of attempts that would share the slots of their runs, those that the node has room for; and how many others may be

@@ -1,24 +1,29 @@
 //! Claims that meet declared queues.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
-    convert::Infallible,
+    collections::{HashMap, HashSet, VecDeque},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 use windlass_core::{RunId, Time};
-use windlass_store::{Arrival, Claim, Lanes, Load, QueueState, choose};
+use windlass_store::{Arrival, Claim};
 
 use super::{
     ALONE, DUE, DUE_AT_ONCE, FREE_OWN, Hold, MINE, NEXT_DUE, Taken, columns, large, repeat,
-    statements::{BACK, HEADS, LANES, LINES, TAKE_THESE},
+    runs::{Candidate, Runs, candidate},
+    sort,
+    statements::{BACK, LINES, TAKE_THESE},
+    take_plainly,
 };
 use crate::{
     column,
     error::Fault,
+    frontier::Frontier,
     image,
+    lanes::{Kind, Leave, Walk},
     queue::{self, NewSlot, Queue, Seats},
     session::Session,
 };
@@ -27,18 +32,6 @@ use crate::{
 /// whoever it is has died.
 const AGAIN: usize = 20;
 const SOON: Duration = Duration::from_millis(2);
-
-/// A ready run.
-#[derive(Clone)]
-struct Candidate {
-    priority: i16,
-    run: Uuid,
-    queue: String,
-    lane: String,
-    workflow: String,
-    weight: i64,
-    arrival: Arrival,
-}
 
 /// What a claim may take: from all queues that were not declared together, and from each that was.
 struct Offer {
@@ -49,10 +42,14 @@ struct Offer {
 }
 
 /// Makes due runs ready, and takes what a node has room for.
-pub(super) async fn claim(session: &Session, request: &Claim) -> Result<Taken, Fault> {
-    let work = async |now| take(session, request, now).await;
+pub(super) async fn claim(
+    session: &Session,
+    frontier: &Mutex<Frontier>,
+    request: &Claim,
+) -> Result<Taken, Fault> {
+    let work = async |now| take(session, frontier, request, now).await;
     let mut took = session.transact(Some(request.node), work).await?;
-    took.rows.sort_by_cached_key(|row| (row.get::<_, i16>(3), row.get::<_, Uuid>(0)));
+    sort(&mut took.rows);
     let (runs, holds) = match took.repeated {
         Some(runs) => {
             session
@@ -81,7 +78,12 @@ struct Took {
     passed: bool,
 }
 
-async fn take(session: &Session, request: &Claim, now: Time) -> Result<Took, Fault> {
+async fn take(
+    session: &Session,
+    frontier: &Mutex<Frontier>,
+    request: &Claim,
+    now: Time,
+) -> Result<Took, Fault> {
     let names: Vec<&str> = request.queues.iter().map(|(queue, _)| &**queue).collect();
     let all = request.versions();
     let own = columns(&all);
@@ -115,10 +117,23 @@ async fn take(session: &Session, request: &Claim, now: Time) -> Result<Took, Fau
         // One may have been declared just now.
         let all = declared.iter().chain(&turns);
         let declared: Vec<String> = all.map(|queue| queue.name.clone()).collect();
-        let offer = offer(session, request, request.room, turns, &declared).await?;
-        let chosen = choose_from(request, offer.streams);
-        took.rows = seat(session, request, &offer.turns, &chosen).await?;
-        took.passed |= took.rows.len() < chosen.len();
+        let mut offer = in_limits(session, request, request.room, turns, Leave::Write).await?;
+        let plain = plainly(request, &declared, &offer.streams);
+        let mut is_all = false;
+        if let Some(plain) = &plain {
+            let (rows, may_be_behind) = skim(session, frontier, plain).await?;
+            is_all = rows.len() < plain.room;
+            took.rows = rows;
+            took.passed |= may_be_behind;
+        }
+        let rest = rest(request, &took.rows);
+        if !is_all && rest.room > 0 {
+            offer.streams.push(self::plain(session, &rest, rest.room, &declared).await?);
+        }
+        let chosen = choose_from(&rest, offer.streams);
+        let seated = seat(session, request, &offer.turns, &chosen).await?;
+        took.passed |= seated.len() < chosen.len();
+        took.rows.extend(seated);
     } else {
         took.repeated = Some(repeated);
     }
@@ -159,26 +174,68 @@ pub(super) async fn look(session: &Session, request: &Claim) -> Result<Found, Fa
     let turns = queue::declared(session, &names).await?;
     let limited = !turns.is_empty();
     let declared: Vec<String> = turns.iter().map(|queue| queue.name.clone()).collect();
-    let offer = offer(session, request, 1, turns, &declared).await?;
+    let mut offer = in_limits(session, request, 1, turns, Leave::Read).await?;
+    offer.streams.push(plain(session, request, 1, &declared).await?);
     Ok(Found { any: offer.streams.iter().any(|stream| !stream.is_empty()), next: offer.next, limited })
 }
 
-/// What there is: `turns` are the declared queues that may be taken from, `declared` all of them.
-async fn offer(
+/// So much of a claim is weighed run by run: what is taken together may go over it.
+const LIGHT: usize = 1 << 20;
+
+/// What can be taken from queues that were not declared without weighing it against others: as many as there is room for
+/// when all that the declared ones offer is taken, for so many are among the most urgent in any case.
+fn plainly(request: &Claim, declared: &[String], streams: &[VecDeque<Candidate>]) -> Option<Claim> {
+    let offered = streams.iter().flatten();
+    let (count, weight) = offered.fold((0, 0), |(count, weight), next| (count + 1, weight + next.weight));
+    let room = request.room.saturating_sub(count);
+    let bytes = request.bytes.saturating_sub(usize::try_from(weight).unwrap_or(usize::MAX));
+    let is_plain = |name: &str| declared.iter().all(|declared| declared != name);
+    let queues: Vec<_> =
+        request.queues.iter().filter(|(name, room)| *room > 0 && is_plain(name)).cloned().collect();
+    let is_worth_it = room > 0 && bytes >= LIGHT && !queues.is_empty();
+    is_worth_it.then(|| Claim { room, bytes, queues, ..request.clone() })
+}
+
+/// What a request asks for when it has got this.
+fn rest(request: &Claim, taken: &[Row]) -> Claim {
+    let of = |queue: &str| taken.iter().filter(|row| row.get::<_, &str>(2) == queue).count();
+    let queues = request.queues.iter().map(|(queue, room)| (queue.clone(), room.saturating_sub(of(queue))));
+    Claim { room: request.room - taken.len(), queues: queues.collect(), ..request.clone() }
+}
+
+/// Takes from queues that were not declared as a claim does that meets no others. Answers whether there may be some that it did
+/// not see.
+async fn skim(
+    session: &Session,
+    frontier: &Mutex<Frontier>,
+    request: &Claim,
+) -> Result<(Vec<Row>, bool), Fault> {
+    let from = frontier.lock().begin();
+    let mut rows = take_plainly(session, &from, request).await?;
+    sort(&mut rows);
+    let ahead = frontier.lock().end(&rows)?;
+    let may_be_behind = !(from.is_empty() && ahead.is_empty()) && rows.len() < request.room;
+    if may_be_behind {
+        frontier.lock().forget();
+    }
+    Ok((rows, may_be_behind))
+}
+
+/// What the declared queues offer that may be taken from.
+async fn in_limits(
     session: &Session,
     request: &Claim,
     room: usize,
     turns: Vec<Queue>,
-    declared: &[String],
+    leave: Leave,
 ) -> Result<Offer, Fault> {
     let mut offer = Offer { streams: Vec::new(), turns: Vec::new(), next: None };
-    offer.streams.push(plain(session, request, room, declared).await?);
     for queue in turns {
         let limit =
             request.queues.iter().find(|(name, _)| **name == *queue.name).map_or(0, |(_, limit)| *limit);
         let Queue { name, state, at } = &queue;
         let seats = queue::seats(session, name, state, Some(request.node), *at).await?;
-        let (stream, next) = turn(session, request, &queue, &seats, room.min(limit)).await?;
+        let (stream, next) = turn(session, request, &queue, &seats, room.min(limit), leave).await?;
         offer.streams.push(stream);
         offer.next = offer.next.into_iter().chain(next).min();
         offer.turns.push((queue, seats));
@@ -214,18 +271,6 @@ async fn plain(
     Ok(heads)
 }
 
-fn candidate(row: &Row) -> Result<Candidate, Fault> {
-    Ok(Candidate {
-        priority: row.try_get(0)?,
-        run: row.try_get(1)?,
-        queue: row.try_get(2)?,
-        lane: row.try_get(3)?,
-        workflow: row.try_get(4)?,
-        weight: row.try_get(5)?,
-        arrival: Arrival::Fresh,
-    })
-}
-
 /// What a declared queue has for somebody with so much room, in its order.
 async fn turn(
     session: &Session,
@@ -233,12 +278,13 @@ async fn turn(
     queue: &Queue,
     seats: &Seats,
     room: usize,
+    leave: Leave,
 ) -> Result<(VecDeque<Candidate>, Option<Time>), Fault> {
     let (Queue { name, state, .. }, Seats { load, idle }) = (queue, seats);
     if state.paused || room == 0 {
         return Ok((VecDeque::new(), None));
     }
-    let (workflows, _) = columns(&request.workflows);
+    let (workflows, versions) = columns(&request.workflows);
     let mut back = Vec::new();
     let counted: Vec<Uuid> = idle.iter().copied().chain(load.owed().map(column::run)).collect();
     if !counted.is_empty() {
@@ -248,135 +294,24 @@ async fn turn(
             back.push(Candidate { arrival, ..next });
         }
     }
-    let known: Vec<Uuid> = back.iter().map(|back| back.run).collect();
-    let rows = Rows { session, queue: name, workflows, known };
+    let known: HashSet<Uuid> = back.iter().map(|back| back.run).collect();
+    let walk = Walk { session, kind: Kind::Runs, queue, workflows, versions };
+    if leave == Leave::Write {
+        walk.wake().await?;
+    }
+    let runs = Runs { walk: &walk, known: &known };
     let mut next = None;
-    if load.next.is_some() {
-        let free = Load::new(&windlass_store::QueueLimits::default(), Time(0), [], [], &[]);
-        let nobody = QueueState::default();
-        if !rows.choose(&nobody, &free, 1).await?.is_empty() {
-            next = load.next;
-        }
+    if load.next.is_some() && walk.any(&runs).await? {
+        next = load.next;
     }
     let (back, more) = load.admit(&state.limits, room, back, |next| RunId::from_bytes(*next.run.as_bytes()));
     let most = (room - back.len()).min(load.left(&state.limits, more));
-    let mut stream: VecDeque<Candidate> = back.into();
-    stream.extend(rows.choose(state, load, most).await?);
-    Ok((stream, next))
-}
-
-/// The ready runs of a queue that have no slot.
-struct Rows<'a> {
-    session: &'a Session,
-    queue: &'a str,
-    workflows: Vec<&'a str>,
-    known: Vec<Uuid>,
-}
-
-impl Rows<'_> {
-    /// Chooses so many. As much is read as seems to be needed, and more when it was not enough.
-    async fn choose(&self, state: &QueueState, load: &Load, most: usize) -> Result<Vec<Candidate>, Fault> {
-        if most == 0 {
-            return Ok(Vec::new());
-        }
-        let most = most.min(10_000);
-        let (mut width, mut depth) = (most + load.under_way() + 8, 0);
-        loop {
-            let (lanes, is_all) = self.lanes(state, width).await?;
-            let open = lanes.iter().filter(|lane| load.lane_left(&state.limits, lane) > 0);
-            let open: Vec<&str> = open.map(String::as_str).collect();
-            depth = depth.max(most.div_ceil(open.len().max(1)) + self.known.len() + 1);
-            let mut heads = self.heads(&lanes, &open, depth).await?;
-            let Ok(chosen) = choose(&mut heads, state, load, most);
-            // A lane has a second turn only when all have had their first.
-            let lanes: HashSet<&String> = chosen.iter().map(|(lane, _)| lane).collect();
-            if !heads.is_short && (is_all || lanes.len() == most) {
-                return Ok(chosen.into_iter().map(|(_, run)| run).collect());
-            }
-            (width, depth) = (width * 4, depth * 4);
-        }
+    let choice = walk.choose(&runs, state, load, most).await?;
+    if leave == Leave::Write {
+        walk.settle(&choice).await?;
     }
-
-    /// The lanes after the one that had the last turn, and then those up to it; and whether these are all.
-    async fn lanes(&self, state: &QueueState, width: usize) -> Result<(Vec<String>, bool), Fault> {
-        let width = large(width);
-        // No text sorts between another and the same with this at its end.
-        let after = state.cursor.as_ref().map(|cursor| format!("{cursor}\u{1}"));
-        let mut lanes = Vec::new();
-        for from in [after.as_deref(), Some("")].into_iter().flatten() {
-            for row in self.session.query(LANES, &[&self.queue, &from, &width]).await? {
-                lanes.push(row.try_get(0)?);
-            }
-            if lanes.len() as i64 >= width {
-                return Ok((lanes, false));
-            }
-        }
-        lanes.sort();
-        lanes.dedup();
-        Ok((lanes, true))
-    }
-
-    /// The most urgent runs of these lanes, so many of each workflow.
-    async fn heads(&self, lanes: &[String], open: &[&str], depth: usize) -> Result<Heads, Fault> {
-        let depth = large(depth);
-        let params: [&(dyn ToSql + Sync); 4] = [&self.queue, &open, &self.workflows, &depth];
-        let mut heads = Heads { lanes: BTreeMap::new(), cut: HashMap::new(), is_short: false };
-        for lane in lanes {
-            heads.lanes.insert(lane.clone(), VecDeque::new());
-        }
-        let mut counts: HashMap<(String, String), i64> = HashMap::new();
-        for row in self.session.query(HEADS, &params).await? {
-            let head = candidate(&row)?;
-            let count = counts.entry((head.lane.clone(), head.workflow.clone())).or_default();
-            *count += 1;
-            if *count == depth {
-                // Beyond this one of the same workflow there may be more that are as urgent as the others.
-                let last = (head.priority, head.run);
-                let cut = heads.cut.entry(head.lane.clone()).or_insert(last);
-                *cut = last.min(*cut);
-            }
-            if !self.known.contains(&head.run) {
-                heads.lanes.entry(head.lane.clone()).or_default().push_back(head);
-            }
-        }
-        Ok(heads)
-    }
-}
-
-/// What was read of the lanes of a queue.
-struct Heads {
-    lanes: BTreeMap<String, VecDeque<Candidate>>,
-    /// Up to where a lane was read.
-    cut: HashMap<String, (i16, Uuid)>,
-    /// Whether somebody asked for what was not read.
-    is_short: bool,
-}
-
-impl Lanes for Heads {
-    type Run = Candidate;
-    type Error = Infallible;
-
-    fn after(&mut self, lane: Option<&str>) -> Result<Option<String>, Infallible> {
-        let lane = match lane {
-            None => self.lanes.keys().next(),
-            Some(lane) => {
-                let after = (std::ops::Bound::Excluded(lane), std::ops::Bound::Unbounded);
-                self.lanes.range::<str, _>(after).next().map(|(lane, _)| lane)
-            }
-        };
-        Ok(lane.cloned())
-    }
-
-    fn next(&mut self, lane: &str) -> Result<Option<Candidate>, Infallible> {
-        let next = self.lanes.get_mut(lane).and_then(VecDeque::pop_front);
-        let cut = self.cut.get(lane);
-        let is_beyond = match &next {
-            Some(next) => cut.is_some_and(|cut| (next.priority, next.run) > *cut),
-            None => cut.is_some(),
-        };
-        self.is_short |= is_beyond;
-        Ok(next)
-    }
+    let next = next.into_iter().chain(walk.next(&choice).await?).min();
+    Ok((back.into_iter().chain(choice.into_runs()).collect(), next))
 }
 
 /// Takes from the streams what there is room for: always the most urgent of those that come next.
@@ -425,18 +360,62 @@ async fn seat(
             mine.partition(|next| next.arrival == Arrival::Back);
         let back: Vec<Uuid> = back.iter().map(|next| next.run).collect();
         queue::retake(session, &back, request.node).await?;
-        let fresh: Vec<_> = new.iter().filter(|next| next.arrival == Arrival::Fresh).collect();
-        let note = async || match fresh.last() {
-            Some(last) => queue::note(session, queue, &last.lane, fresh.len()).await,
-            None => Ok(()),
-        };
+        let fresh = new.iter().filter(|next| next.arrival == Arrival::Fresh);
+        let begun: Vec<&str> = fresh.map(|next| next.lane.as_str()).collect();
         let slot = |next: &&Candidate| NewSlot { run: next.run, lane: next.lane.clone(), node };
         let (noted, seated) = tokio::join!(
-            note(),
+            queue::note(session, queue, &begun),
             queue::take(session, &queue.name, &seats.load, new.iter().map(slot).collect()),
         );
         noted?;
         seated?;
     }
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::{ClaimId, NodeId};
+
+    use super::*;
+
+    fn request(room: usize) -> Claim {
+        Claim {
+            node: NodeId::from_bytes([1; 16]),
+            claim: ClaimId(1),
+            room,
+            queues: vec![("plain".into(), 1000), ("tight".into(), 1000)],
+            workflows: Vec::new(),
+            kept: Vec::new(),
+            bytes: 16 << 20,
+            free_own: false,
+        }
+    }
+
+    fn offered(count: usize, weight: i64) -> VecDeque<Candidate> {
+        let next = Candidate {
+            priority: 5,
+            run: Uuid::nil(),
+            queue: "tight".into(),
+            lane: String::new(),
+            workflow: "etl".into(),
+            weight,
+            arrival: Arrival::Fresh,
+        };
+        (0..count).map(|_| next.clone()).collect()
+    }
+
+    #[test]
+    fn queues_that_were_not_declared_keep_their_way_beside_one_that_was() {
+        let tight = ["tight".to_owned()];
+        let room = |room, streams: &[VecDeque<Candidate>]| {
+            plainly(&request(room), &tight, streams).map(|plain| (plain.room, plain.queues))
+        };
+        let plain: Vec<(std::sync::Arc<str>, usize)> = vec![("plain".into(), 1000)];
+        assert_eq!(room(100, &[]), Some((100, plain.clone())), "nothing else is there");
+        assert_eq!(room(100, &[offered(3, 10), offered(4, 10)]), Some((93, plain)));
+        assert_eq!(room(5, &[offered(7, 10)]), None, "what is there has to be weighed");
+        assert_eq!(room(100, &[offered(1, 16 << 20)]), None, "it may well be enough");
+        assert!(plainly(&request(9), &["tight".into(), "plain".into()], &[]).is_none());
+    }
 }

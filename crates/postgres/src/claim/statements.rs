@@ -144,14 +144,6 @@ pub(super) const LINES: &str = "\
         SELECT * FROM {s}.ready AS a WHERE a.queue = q.queue AND a.lane = '' AND a.workflow = v.workflow \
         ORDER BY a.priority, a.run LIMIT q.room) AS a \
     ORDER BY a.priority, a.run";
-/// The lanes of a queue from one on, by skipping from one to the next.
-pub(super) const LANES: &str = "\
-    WITH RECURSIVE walk (lane, no) AS (\
-        (SELECT a.lane, 1::bigint FROM {s}.ready AS a WHERE a.queue = $1 AND a.lane >= $2 ORDER BY a.lane LIMIT 1) \
-        UNION ALL \
-        SELECT (SELECT a.lane FROM {s}.ready AS a WHERE a.queue = $1 AND a.lane > w.lane ORDER BY a.lane LIMIT 1), w.no + 1 \
-        FROM walk AS w WHERE w.lane IS NOT NULL AND w.no < $3) \
-    SELECT lane FROM walk WHERE lane IS NOT NULL";
 /// The most urgent runs of some lanes of a queue, so many of each workflow.
 pub(super) const HEADS: &str = "\
     SELECT a.priority, a.run, a.queue, a.lane, a.workflow, (SELECT octet_length(r.input) + coalesce(octet_length(r.context), 0) FROM {s}.run AS r WHERE r.id = a.run) \
@@ -162,6 +154,18 @@ pub(super) const HEADS: &str = "\
     CROSS JOIN LATERAL (\
         SELECT * FROM {s}.ready AS a WHERE a.queue = $1 AND a.lane = l.lane AND a.workflow = v.workflow \
         ORDER BY a.priority, a.run LIMIT $4) AS a \
+    ORDER BY a.priority, a.run";
+/// The same of each priority, for a queue in which they age.
+pub(super) const HEADS_OF_EACH: &str = "\
+    SELECT a.priority, a.run, a.queue, a.lane, a.workflow, (SELECT octet_length(r.input) + coalesce(octet_length(r.context), 0) FROM {s}.run AS r WHERE r.id = a.run) \
+           + coalesce((SELECT sum(coalesce(octet_length(s.output), 0) + coalesce(octet_length(s.detail), 0)) \
+                       FROM {s}.step AS s WHERE s.run = a.run), 0)::bigint \
+           + coalesce((SELECT sum(octet_length(i.body)) FROM {s}.inbox AS i WHERE i.run = a.run), 0)::bigint \
+    FROM unnest($2::text[]) AS l (lane) CROSS JOIN unnest($3::text[]) AS v (workflow) \
+    CROSS JOIN generate_series(0, 9) AS p (priority) \
+    CROSS JOIN LATERAL (\
+        SELECT * FROM {s}.ready AS a WHERE a.queue = $1 AND a.lane = l.lane AND a.workflow = v.workflow \
+          AND a.priority = p.priority::smallint ORDER BY a.run LIMIT $4) AS a \
     ORDER BY a.priority, a.run";
 /// Those of some runs that are ready in a queue, the most urgent first.
 pub(super) const BACK: &str = "\

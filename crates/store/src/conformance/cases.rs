@@ -10,6 +10,7 @@ mod finding;
 mod forgetting;
 mod holding;
 mod inbox;
+mod key_rates;
 mod keys;
 mod nodes;
 mod queued_tasks;
@@ -230,6 +231,11 @@ cases! {
         a_rate_lets_no_more_be_taken_in_any_span,
         a_limited_queue_is_passed_over_by_nobody_who_waits_for_a_time,
     }
+    key_rates {
+        a_rate_of_keys_lets_no_more_of_a_key_be_taken_in_any_span,
+        a_key_that_rests_obeys_what_its_queue_is_told_then,
+        a_run_that_has_waited_comes_before_more_urgent_ones,
+    }
     queued_tasks {
         no_more_attempts_are_executed_than_a_queue_allows,
         a_dead_node_leaks_no_slot_of_an_attempt,
@@ -239,6 +245,7 @@ cases! {
         attempts_count_by_the_key_of_their_run_and_keys_take_turns,
         a_node_executes_no_more_of_a_queue_than_its_share,
         a_rate_counts_attempts_that_take_a_slot,
+        a_rate_of_keys_counts_attempts_by_the_key_of_their_run,
         a_paused_queue_gives_no_attempts,
         what_is_executed_when_a_queue_is_declared_counts,
         a_task_claim_sent_again_takes_no_second_slot,

@@ -22,6 +22,8 @@ pub(super) struct Queue {
     slots: BTreeMap<u32, Slot>,
     /// How many were taken when, as far back as the rate looks.
     begun: Vec<(Time, u32)>,
+    /// The same of each key.
+    begun_of: BTreeMap<String, Vec<(Time, u32)>>,
 }
 
 struct Slot {
@@ -48,6 +50,9 @@ impl State {
         queue.state = state;
         if !queue.state.limits.hold {
             queue.slots.retain(|_, slot| slot.node.is_some());
+        }
+        if queue.state.limits.key_rate.is_none() {
+            queue.begun_of.clear();
         }
         self.count_held(name);
         self.changed = true;
@@ -79,7 +84,7 @@ impl State {
                 limits: queue.state.limits,
                 paused: queue.state.paused,
                 depth: ready.len() as u64,
-                oldest: ready.first().map(|run| self.runs[run].image.run.created_at),
+                oldest: ready.first().map(|run| self.runs[run].image.standing.opened_at),
                 running: self.load(name, None).under_way() as u64,
                 ..QueueRow::new(Arc::clone(name))
             }
@@ -115,33 +120,36 @@ impl State {
             return Turn { runs: VecDeque::new(), next: None };
         }
         let load = self.load(name, Some(request.node));
-        let mut lanes = Rows(BTreeMap::new());
+        let mut runs = self.claimable(request);
+        runs.retain(|run| self.runs[run].image.run.queue == *name);
+        let mut lanes = Rows { lanes: BTreeMap::new(), queue, now: self.now };
         let mut returning = VecDeque::new();
-        for run in self.claimable(request) {
+        for &run in &runs {
             let image = &self.runs[&run].image;
-            if image.run.queue != *name {
-                continue;
-            }
+            let line = lanes.lanes.entry(lane(image.run.queue_key.as_deref())).or_default();
             let has_slot = queue.slots.values().any(|slot| slot.run == run);
             if has_slot || load.arrival(run) == Arrival::Shared {
                 returning.push_back(run);
             } else {
-                lanes.0.entry(lane(image.run.queue_key.as_deref())).or_default().push_back(run);
+                line.push_back(run);
             }
         }
-        let next = load.next.filter(|_| !lanes.0.is_empty());
+        for line in lanes.lanes.values_mut() {
+            let urgency = |run: &RunId| limits.urgency(self.runs[run].image.run.priority, *run);
+            line.make_contiguous().sort_by_key(urgency);
+        }
+        let next = load.next.filter(|_| returning.len() < runs.len());
         let (returning, more) = load.admit(limits, room, returning, |run| *run);
-        let mut returning = VecDeque::from(returning);
         let most = (room - returning.len()).min(load.left(limits, more));
-        let Ok(chosen) = choose(&mut lanes, &queue.state, &load, most);
-        returning.extend(chosen.into_iter().map(|(_, run)| run));
-        Turn { runs: returning, next }
+        let Ok(choice) = choose(&mut lanes, &queue.state, &load, most);
+        let next = next.into_iter().chain(choice.next()).min();
+        Turn { runs: returning.into_iter().chain(choice.into_runs()).collect(), next }
     }
 
     /// Notes what was taken from declared queues, in the order in which it was.
     pub(super) fn seat(&mut self, node: NodeId, runs: &[RunId]) {
         let now = self.now;
-        let mut counts: HashMap<Arc<str>, u32> = HashMap::new();
+        let mut begun: HashMap<Arc<str>, Vec<String>> = HashMap::new();
         for &run in runs {
             let row = &self.runs[&run].image.run;
             let lane = lane(row.queue_key.as_deref());
@@ -157,12 +165,12 @@ impl State {
             }
             if arrival == Arrival::Fresh {
                 queue.state.cursor = Some(lane.clone());
-                *counts.entry(name).or_default() += 1;
+                begun.entry(name).or_default().push(lane.clone());
             }
             queue.occupy(run, lane, Some(node));
         }
-        for (name, count) in counts {
-            self.queues.get_mut(&name).expect("something was taken from it").begin(now, count);
+        for (name, lanes) in begun {
+            self.queues.get_mut(&name).expect("something was taken from it").begin(now, lanes);
         }
     }
 
@@ -191,21 +199,32 @@ impl State {
         name: &Arc<str>,
         room: usize,
     ) -> (VecDeque<SpreadRow>, Option<Time>) {
-        let state = &self.queues[name].state;
+        let queue = &self.queues[name];
+        let state = &queue.state;
         if state.paused || room == 0 {
             return (VecDeque::new(), None);
         }
         let load = self.load(name, Some(request.node));
         let mut sharing: HashSet<RunId> = load.sharing().collect();
         let free = self.claimable_tasks(request).into_iter().filter(|row| row.queue == *name);
-        let (sharers, others): (Vec<_>, Vec<_>) = free.partition(|row| sharing.remove(&row.run));
-        let next = load.next.filter(|_| !others.is_empty());
-        let mut tasks = Tasks { lanes: BTreeMap::new(), request, suspects: request.suspects };
-        for row in others {
-            tasks.lanes.entry(String::from(&*row.lane)).or_default().push_back(row);
+        let (mut tasks, mut sharers, mut any) = (Tasks::new(queue, request, self.now), Vec::new(), false);
+        for row in free {
+            let line = tasks.lanes.entry(String::from(&*row.lane)).or_default();
+            if sharing.remove(&row.run) {
+                sharers.push(row);
+            } else {
+                any = true;
+                line.push_back(row);
+            }
         }
-        let Ok(turn) = SpreadClaim::turn(&mut tasks, state, &load, sharers, room);
-        (turn, next)
+        for line in tasks.lanes.values_mut() {
+            line.make_contiguous()
+                .sort_by(|one, other| one.within(&state.limits).cmp(&other.within(&state.limits)));
+        }
+        let next = load.next.filter(|_| any);
+        let Ok((sharers, choice)) = SpreadClaim::turn(&mut tasks, state, &load, sharers, room);
+        let next = next.into_iter().chain(choice.next()).min();
+        (sharers.into_iter().chain(choice.into_runs()).collect(), next)
     }
 
     /// Notes which attempts are taken from declared queues, in this order, before they are.
@@ -218,18 +237,32 @@ impl State {
             let Some(last) = fresh.last() else { continue };
             let queue = self.queues.get_mut(&name).expect("it was declared");
             queue.state.cursor = Some(String::from(&*last.lane));
-            queue.begin(now, u32::try_from(fresh.len()).unwrap_or(u32::MAX));
+            queue.begin(now, fresh.iter().map(|row| String::from(&*row.lane)).collect());
         }
     }
 }
 
 impl Queue {
-    /// Notes that so many are taken, if there is a rate.
-    fn begin(&mut self, now: Time, count: u32) {
+    /// Notes that one of each of these lanes is taken, as far as a rate asks.
+    fn begin(&mut self, now: Time, lanes: Vec<String>) {
         if let Some(rate) = self.state.limits.rate {
             self.begun.retain(|(at, _)| *at + rate.per > now);
-            self.begun.push((rate.noted(now), count));
+            self.begun.push((rate.noted(now), u32::try_from(lanes.len()).unwrap_or(u32::MAX)));
         }
+        let Some(rate) = self.state.limits.key_rate else { return };
+        for lane in lanes {
+            self.begun_of.entry(lane).or_default().push((rate.noted(now), 1));
+        }
+        self.begun_of.retain(|_, begun| {
+            begun.retain(|(at, _)| *at + rate.per > now);
+            !begun.is_empty()
+        });
+    }
+
+    /// How many of a lane the rate of its key lets be taken.
+    fn left_of(&self, now: Time, lane: &str) -> (usize, Option<Time>) {
+        let begun = self.begun_of.get(lane).map_or(&[][..], Vec::as_slice);
+        self.state.limits.key_rate.map_or((usize::MAX, None), |rate| rate.left(now, begun))
     }
 
     fn occupy(&mut self, run: RunId, lane: String, node: Option<NodeId>) {
@@ -239,26 +272,42 @@ impl Queue {
 }
 
 /// The ready runs of a queue by lane, the most urgent first.
-struct Rows(BTreeMap<String, VecDeque<RunId>>);
+struct Rows<'a> {
+    lanes: BTreeMap<String, VecDeque<RunId>>,
+    queue: &'a Queue,
+    now: Time,
+}
 
-impl Lanes for Rows {
+impl Lanes for Rows<'_> {
     type Run = RunId;
     type Error = Infallible;
 
     fn after(&mut self, lane: Option<&str>) -> Result<Option<String>, Infallible> {
-        Ok(self.0.keys().find(|key| lane.is_none_or(|lane| key.as_str() > lane)).cloned())
+        Ok(self.lanes.keys().find(|key| lane.is_none_or(|lane| key.as_str() > lane)).cloned())
+    }
+
+    fn left(&mut self, lane: &str) -> Result<(usize, Option<Time>), Infallible> {
+        Ok(self.queue.left_of(self.now, lane))
     }
 
     fn next(&mut self, lane: &str) -> Result<Option<RunId>, Infallible> {
-        Ok(self.0.get_mut(lane).and_then(VecDeque::pop_front))
+        Ok(self.lanes.get_mut(lane).and_then(VecDeque::pop_front))
     }
 }
 
 /// The published attempts of a queue by lane, the most urgent first, and how many suspects may still be given.
 struct Tasks<'a> {
     lanes: BTreeMap<String, VecDeque<SpreadRow>>,
+    queue: &'a Queue,
     request: &'a SpreadClaim,
     suspects: usize,
+    now: Time,
+}
+
+impl<'a> Tasks<'a> {
+    fn new(queue: &'a Queue, request: &'a SpreadClaim, now: Time) -> Self {
+        Self { lanes: BTreeMap::new(), queue, request, suspects: request.suspects, now }
+    }
 }
 
 impl Lanes for Tasks<'_> {
@@ -267,6 +316,10 @@ impl Lanes for Tasks<'_> {
 
     fn after(&mut self, lane: Option<&str>) -> Result<Option<String>, Infallible> {
         Ok(self.lanes.keys().find(|key| lane.is_none_or(|lane| key.as_str() > lane)).cloned())
+    }
+
+    fn left(&mut self, lane: &str) -> Result<(usize, Option<Time>), Infallible> {
+        Ok(self.queue.left_of(self.now, lane))
     }
 
     fn next(&mut self, lane: &str) -> Result<Option<SpreadRow>, Infallible> {

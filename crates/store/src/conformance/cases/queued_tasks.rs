@@ -13,8 +13,7 @@ use crate::{
     SpreadClaimed, SpreadKey,
 };
 
-const NO_LIMITS: QueueLimits =
-    QueueLimits { concurrency: None, per_node: None, per_key: None, rate: None, hold: false };
+const NO_LIMITS: QueueLimits = QueueLimits::NONE;
 
 const fn at_once(concurrency: u32) -> QueueLimits {
     QueueLimits { concurrency: Some(concurrency), ..NO_LIMITS }
@@ -215,6 +214,29 @@ pub(super) async fn a_rate_counts_attempts_that_take_a_slot(fixture: impl Fixtur
     scene.advance(SECOND + SECOND / 1000);
     assert_eq!(scene.steps(node, 9).await, ["c"]);
     assert_eq!(scene.seize(node, 9).await.next, None, "nothing is left to be taken");
+}
+
+pub(super) async fn a_rate_of_keys_counts_attempts_by_the_key_of_their_run(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let rate = Rate { count: 1, per: SECOND };
+    scene.limit_tasks(QueueLimits { key_rate: Some(rate), ..NO_LIMITS }).await;
+    let held = scene.publisher("default", "k", &["a", "b", "c"]).await;
+    let node = scene.node().await;
+    let first = scene.seize(node, 9).await;
+    assert_eq!(first.tasks.len(), 1);
+    assert_eq!((first.more, first.next), (false, Some(rate.noted(first.now) + SECOND)));
+    scene.publisher("default", "l", &["d"]).await;
+    assert_eq!(scene.steps(node, 9).await, ["d"], "another key does not wait");
+    scene.advance(SECOND + SECOND / 1000);
+    assert_eq!(scene.steps(node, 9).await, ["b"]);
+    // What is given back is free as before.
+    scene.store.leave(node).await.expect("it leaves");
+    let other = scene.node().await;
+    scene.advance(SECOND + SECOND / 1000);
+    assert_eq!(scene.seize(other, 9).await.tasks.len(), 2, "one of each key");
+    scene.limit_tasks(NO_LIMITS).await;
+    assert_eq!(scene.seize(other, 9).await.tasks.len(), 2, "and the rest, which rested");
+    scene.finish(other, held.run, "c").await;
 }
 
 pub(super) async fn a_paused_queue_gives_no_attempts(fixture: impl Fixture) {

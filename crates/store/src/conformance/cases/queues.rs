@@ -14,15 +14,14 @@ use crate::{
     Act, Claim, Claimed, Idle, NewRun, Place, QueueChange, QueueChanged, QueueLimits, QueueRow, Rate, Written,
 };
 
-const NO_LIMITS: QueueLimits =
-    QueueLimits { concurrency: None, per_node: None, per_key: None, rate: None, hold: false };
+const NO_LIMITS: QueueLimits = QueueLimits::NONE;
 
 impl<F: Fixture> Scene<F> {
     async fn change(&self, change: QueueChange) -> QueueChanged {
         self.store.change_queue("tight".into(), change).await.expect("the store keeps queues")
     }
 
-    async fn limit(&self, limits: QueueLimits) -> QueueChanged {
+    pub(super) async fn limit(&self, limits: QueueLimits) -> QueueChanged {
         self.change(QueueChange::Limits(limits)).await
     }
 
@@ -30,18 +29,18 @@ impl<F: Fixture> Scene<F> {
         self.change(QueueChange::Paused(paused)).await
     }
 
-    async fn queue(&self) -> QueueRow {
+    pub(super) async fn queue(&self) -> QueueRow {
         let mut rows = self.store.queues(Some("tight".into())).await.expect("the store shows queues");
         assert_eq!(rows.len(), 1, "it was declared");
         rows.remove(0)
     }
 
     /// Starts a run with this key, or none.
-    async fn keyed(&self, key: &str) -> RunId {
+    pub(super) async fn keyed(&self, key: &str) -> RunId {
         self.start_as(NewRun { queue_key: (!key.is_empty()).then(|| key.into()), ..tight() }).await
     }
 
-    async fn several(&self, key: &str, count: usize) -> Vec<RunId> {
+    pub(super) async fn several(&self, key: &str, count: usize) -> Vec<RunId> {
         let mut runs = Vec::new();
         for _ in 0..count {
             runs.push(self.keyed(key).await);
@@ -49,11 +48,11 @@ impl<F: Fixture> Scene<F> {
         runs
     }
 
-    async fn asking(&self, node: NodeId, room: usize) -> Claim {
+    pub(super) async fn asking(&self, node: NodeId, room: usize) -> Claim {
         Claim { room, queues: vec![("tight".into(), 1000)], ..self.request(node).await }
     }
 
-    async fn get(&self, node: NodeId, room: usize) -> (ClaimId, Vec<RunId>) {
+    pub(super) async fn get(&self, node: NodeId, room: usize) -> (ClaimId, Vec<RunId>) {
         let request = self.asking(node, room).await;
         let looked = self.store.look(request.clone()).await.expect("the store looks");
         let claimed = self.claim(request.clone()).await;
@@ -63,11 +62,11 @@ impl<F: Fixture> Scene<F> {
     }
 }
 
-fn tight() -> NewRun {
+pub(super) fn tight() -> NewRun {
     NewRun { queue: "tight".into(), ..new_run() }
 }
 
-const fn at_once(concurrency: u32) -> QueueLimits {
+pub(super) const fn at_once(concurrency: u32) -> QueueLimits {
     QueueLimits { concurrency: Some(concurrency), ..NO_LIMITS }
 }
 
@@ -85,6 +84,8 @@ pub(super) async fn a_queue_says_what_it_was_told_and_what_is_in_it(fixture: imp
         per_node: Some(2),
         per_key: Some(1),
         rate: Some(Rate { count: 7, per: Duration::from_millis(1500) }),
+        key_rate: Some(Rate { count: 2, per: Duration::from_micros(2_000_001) }),
+        ageing: Some(Duration::from_secs(60)),
         hold: true,
     };
     assert_eq!(scene.limit(limits).await, QueueChanged::Updated);

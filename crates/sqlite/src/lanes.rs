@@ -1,0 +1,342 @@
+//! Walking over the keys of a declared queue in which something waits.
+//!
+//! The keys that have something for a workflow are found one by one in an index. A key whose rate lets none begin leaves it: its
+//! rows are marked as resting, and the table `resting` says until when. So however many keys rest, a walk does not meet them.
+
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
+use windlass_core::Time;
+use windlass_store::QueueLimits;
+
+use crate::queue;
+
+/// How many rows of a key are put to rest at once. One that has more is met again, and so the others follow.
+const REST_AT_ONCE: i64 = 1_000;
+
+/// What waits in a queue.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Runs, in `ready`.
+    Runs,
+    /// Published attempts, in `spread`.
+    Tasks,
+}
+
+/// What is asked of each kind. Given are the queue, a number for the workflow, a lane, and a number for the version, as far as
+/// it is asked for.
+struct Statements {
+    /// Whether something without a key is there.
+    keyless: &'static str,
+    /// The first lane after one that has something which does not rest.
+    open: &'static str,
+    /// Until when the keys rest, and which lane is the first.
+    next: &'static str,
+    /// Forgets that a lane is not to be found in the index, if there is nothing.
+    forget: &'static str,
+    /// Has the index show all of a lane again.
+    rise: &'static str,
+}
+
+const RUNS: Statements = Statements {
+    keyless: "SELECT 1 FROM ready WHERE queue = ?1 AND lane = '' AND workflow = ?2 LIMIT 1",
+    open: "\
+        SELECT lane FROM ready WHERE queue = ?1 AND workflow = ?2 AND lane > ?3 AND lane <> '' AND resting = 0 \
+        ORDER BY lane LIMIT 1",
+    next: "\
+        SELECT until, lane FROM resting AS s WHERE queue = ?1 AND tasks = 0 AND workflow = ?2 AND (until, lane) > (?3, ?4) \
+          AND EXISTS (SELECT 1 FROM ready AS r WHERE r.queue = ?1 AND r.lane = s.lane AND r.workflow = ?2) \
+        ORDER BY until, lane LIMIT 1",
+    forget: "\
+        DELETE FROM resting WHERE queue = ?1 AND tasks = 0 AND workflow = ?2 AND lane = ?3 \
+          AND NOT EXISTS (SELECT 1 FROM ready WHERE queue = ?1 AND lane = ?3 AND workflow = ?2)",
+    rise: "UPDATE ready SET resting = 0 WHERE queue = ?1 AND lane = ?3 AND workflow = ?2 AND resting = 1",
+};
+const TASKS: Statements = Statements {
+    keyless: "SELECT 1 FROM spread WHERE node IS NULL AND queue = ?1 AND lane = '' AND workflow = ?2 AND definition = ?4 LIMIT 1",
+    open: "\
+        SELECT lane FROM spread WHERE node IS NULL AND queue = ?1 AND workflow = ?2 AND definition = ?4 AND lane > ?3 \
+          AND lane <> '' AND resting = 0 ORDER BY lane LIMIT 1",
+    next: "\
+        SELECT until, lane FROM resting AS s WHERE queue = ?1 AND tasks = 1 AND workflow = ?2 AND (until, lane) > (?3, ?4) \
+          AND EXISTS (SELECT 1 FROM spread AS r WHERE r.node IS NULL AND r.queue = ?1 AND r.lane = s.lane \
+              AND r.workflow = ?2 AND r.definition = ?5) \
+        ORDER BY until, lane LIMIT 1",
+    forget: "\
+        DELETE FROM resting WHERE queue = ?1 AND tasks = 1 AND workflow = ?2 AND lane = ?3 \
+          AND NOT EXISTS (SELECT 1 FROM spread WHERE node IS NULL AND queue = ?1 AND lane = ?3 AND workflow = ?2)",
+    rise: "\
+        UPDATE spread SET resting = 0 WHERE node IS NULL AND queue = ?1 AND lane = ?3 AND workflow = ?2 AND resting = 1",
+};
+/// What of a lane does not rest.
+const AWAKE_RUNS: &str = "\
+    SELECT priority, run FROM ready WHERE queue = ?1 AND workflow = ?2 AND lane = ?3 AND lane <> '' AND resting = 0 \
+    ORDER BY priority, run LIMIT ?4";
+const AWAKE_TASKS: &str = "\
+    SELECT run, step, attempt FROM spread WHERE node IS NULL AND queue = ?1 AND workflow = ?2 AND definition = ?5 \
+      AND lane = ?3 AND lane <> '' AND resting = 0 LIMIT ?4";
+/// A lane that rested, and may have one begin.
+const RISEN: &str = "\
+    SELECT lane FROM resting WHERE queue = ?1 AND tasks = ?2 AND workflow = ?3 AND until = 0 AND lane > ?4 \
+    ORDER BY lane LIMIT 1";
+const WAKE: &str = "UPDATE resting SET until = 0 WHERE queue = ?1 AND tasks = ?2 AND workflow = ?3 AND until > 0 AND until <= ?4";
+const DUE: &str = "SELECT lane FROM resting WHERE queue = ?1 AND tasks = ?2 AND workflow = ?3 AND until > 0 AND until <= ?4";
+const WAKE_ALL: &str = "UPDATE resting SET until = 0 WHERE queue = ?1";
+const ALL: &str = "SELECT tasks, workflow, lane FROM resting WHERE queue = ?1";
+const CLEAR: &str = "DELETE FROM resting WHERE queue = ?1";
+const REST: &str = "\
+    INSERT INTO resting (queue, tasks, workflow, lane, until) VALUES (?1, ?2, ?3, ?4, ?5) \
+    ON CONFLICT (queue, tasks, workflow, lane) DO UPDATE SET until = excluded.until";
+const REST_ON: &str =
+    "UPDATE resting SET until = ?5 WHERE queue = ?1 AND tasks = ?2 AND workflow = ?3 AND lane = ?4";
+const REST_RUN: &str = "UPDATE ready SET resting = 1 WHERE queue = ?1 AND lane = ?2 AND workflow = ?3 AND priority = ?4 AND run = ?5";
+const REST_TASK: &str = "UPDATE spread SET resting = 1 WHERE run = ?1 AND step = ?2 AND attempt = ?3";
+
+#[cfg(test)]
+pub(crate) const STATEMENTS: &[&str] = &[
+    RUNS.keyless,
+    RUNS.open,
+    RUNS.next,
+    AWAKE_RUNS,
+    RUNS.forget,
+    RUNS.rise,
+    TASKS.keyless,
+    TASKS.open,
+    TASKS.next,
+    AWAKE_TASKS,
+    TASKS.forget,
+    TASKS.rise,
+    RISEN,
+    WAKE,
+    DUE,
+    WAKE_ALL,
+    ALL,
+    CLEAR,
+    REST,
+    REST_ON,
+    REST_RUN,
+    REST_TASK,
+];
+
+impl Kind {
+    const fn statements(self) -> &'static Statements {
+        match self {
+            Self::Runs => &RUNS,
+            Self::Tasks => &TASKS,
+        }
+    }
+}
+
+/// Lets every key that rests be looked at again: what it was told has changed.
+pub(crate) fn wake_all(conn: &Connection, queue: i64) -> rusqlite::Result<()> {
+    conn.prepare_cached(WAKE_ALL)?.execute([queue])?;
+    Ok(())
+}
+
+/// Has nothing of a queue rest any more.
+pub(crate) fn clear(conn: &Connection, queue: i64) -> rusqlite::Result<()> {
+    let mut all = conn.prepare_cached(ALL)?;
+    let all = all.query_map([queue], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    for (tasks, workflow, lane) in all.collect::<rusqlite::Result<Vec<(bool, i64, String)>>>()? {
+        let kind = if tasks { Kind::Tasks } else { Kind::Runs };
+        conn.prepare_cached(kind.statements().rise)?.execute(params![queue, workflow, lane])?;
+    }
+    conn.prepare_cached(CLEAR)?.execute([queue])?;
+    Ok(())
+}
+
+/// The workflow of something that waits, by number, and its version.
+pub(crate) type Line = (i64, i64);
+
+/// A walk over the lanes of a queue that have something for somebody.
+pub(crate) struct Walk<'a> {
+    conn: &'a Connection,
+    kind: Kind,
+    queue: i64,
+    limits: QueueLimits,
+    now: Time,
+    lines: Vec<Line>,
+    /// For each line, after which lane was asked last, and which was found.
+    found: Vec<Option<(Option<String>, Option<String>)>>,
+    /// Lanes that are due, and that nobody has woken yet.
+    due: Vec<String>,
+    /// Lanes that were woken, with their workflows, as far as they were met.
+    risen: Vec<(i64, String)>,
+}
+
+impl<'a> Walk<'a> {
+    /// Of one who may only look.
+    pub(crate) fn new(
+        conn: &'a Connection,
+        kind: Kind,
+        queue: i64,
+        limits: QueueLimits,
+        now: Time,
+        lines: Vec<Line>,
+    ) -> rusqlite::Result<Self> {
+        let found = lines.iter().map(|_| None).collect();
+        let mut walk =
+            Self { conn, kind, queue, limits, now, lines, found, due: Vec::new(), risen: Vec::new() };
+        if limits.key_rate.is_some() {
+            let mut find = conn.prepare_cached(DUE)?;
+            for (workflow, _) in &walk.lines {
+                let asked = params![queue, kind == Kind::Tasks, workflow, now.0];
+                let due =
+                    find.query_map(asked, |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
+                walk.due.extend(due);
+            }
+            walk.due.sort_unstable();
+        }
+        Ok(walk)
+    }
+
+    /// Wakes the keys of these lines that are due, and forgets what was begun of keys long ago, for a walk that may write.
+    pub(crate) fn wake(
+        conn: &Connection,
+        kind: Kind,
+        queue: i64,
+        limits: &QueueLimits,
+        now: Time,
+        lines: &[Line],
+    ) -> rusqlite::Result<()> {
+        let Some(rate) = limits.key_rate else { return Ok(()) };
+        let mut wake = conn.prepare_cached(WAKE)?;
+        for (workflow, _) in lines {
+            wake.execute(params![queue, kind == Kind::Tasks, workflow, now.0])?;
+        }
+        queue::forget_keys(conn, queue, queue::past(rate, now)).map(drop)
+    }
+
+    /// The first lane after this one, or of all.
+    pub(crate) fn after(&mut self, lane: Option<&str>) -> rusqlite::Result<Option<String>> {
+        let mut first: Option<String> = None;
+        for at in 0..self.lines.len() {
+            let is_known = self.found[at].as_ref().is_some_and(|(asked, found)| {
+                asked.as_deref() <= lane && found.as_deref().is_none_or(|found| Some(found) > lane)
+            });
+            if !is_known {
+                let found = self.after_in(self.lines[at], lane)?;
+                self.found[at] = Some((lane.map(str::to_owned), found));
+            }
+            let found = self.found[at].as_ref().and_then(|(_, found)| found.as_ref());
+            if let Some(found) = found.filter(|found| first.as_ref().is_none_or(|first| found < &first)) {
+                first = Some(found.clone());
+            }
+        }
+        let due = self.due.iter().find(|due| Some(due.as_str()) > lane);
+        Ok(first.into_iter().chain(due.cloned()).min())
+    }
+
+    /// The same of one line.
+    fn after_in(
+        &mut self,
+        (workflow, version): Line,
+        lane: Option<&str>,
+    ) -> rusqlite::Result<Option<String>> {
+        let statements = self.kind.statements();
+        let from = lane.unwrap_or("");
+        if lane.is_none()
+            && self.ask(statements.keyless, &[&self.queue, &workflow, &from, &version], |_| Ok(()))?.is_some()
+        {
+            return Ok(Some(String::new()));
+        }
+        let open = self.ask(statements.open, &[&self.queue, &workflow, &from, &version], |row| row.get(0))?;
+        if self.limits.key_rate.is_none() {
+            return Ok(open);
+        }
+        let tasks = self.kind == Kind::Tasks;
+        let risen: Option<String> =
+            self.ask(RISEN, &[&self.queue, &tasks, &workflow, &from], |row| row.get(0))?;
+        self.risen.extend(risen.iter().map(|lane| (workflow, lane.clone())));
+        Ok(open.into_iter().chain(risen).min())
+    }
+
+    /// How many of a lane the rate of its key lets be taken now, and, when that is none, when the next one may be.
+    pub(crate) fn left(&self, lane: &str) -> rusqlite::Result<(usize, Option<Time>)> {
+        let Some(rate) = self.limits.key_rate else { return Ok((usize::MAX, None)) };
+        Ok(rate.left(self.now, &queue::begun(self.conn, self.queue, lane)?))
+    }
+
+    /// The lanes that rest and have something, the first to be due first.
+    pub(crate) fn resting(&self, after: &(Time, String)) -> rusqlite::Result<Option<(Time, String)>> {
+        if self.limits.key_rate.is_none() {
+            return Ok(None);
+        }
+        let mut first: Option<(Time, String)> = None;
+        for (workflow, version) in &self.lines {
+            let asked: [&dyn ToSql; 5] = [&self.queue, workflow, &after.0.0, &after.1, version];
+            let next =
+                self.ask(self.kind.statements().next, &asked, |row| Ok((Time(row.get(0)?), row.get(1)?)))?;
+            first = first.into_iter().chain(next).min();
+        }
+        Ok(first)
+    }
+
+    /// When the first of the lanes that rest is due.
+    pub(crate) fn next(&self) -> rusqlite::Result<Option<Time>> {
+        Ok(self.resting(&(self.now, String::new()))?.map(|(until, _)| until))
+    }
+
+    /// Puts lanes to rest that a walk met, and forgets those that were woken and have nothing any more.
+    pub(crate) fn settle(&self, resting: &[(String, Time)]) -> rusqlite::Result<()> {
+        if self.limits.key_rate.is_none() {
+            return Ok(());
+        }
+        for (lane, until) in resting {
+            for line in &self.lines {
+                self.rest(*line, lane, *until)?;
+            }
+        }
+        let mut forget = self.conn.prepare_cached(self.kind.statements().forget)?;
+        for (workflow, lane) in &self.risen {
+            forget.execute(params![self.queue, workflow, lane])?;
+        }
+        Ok(())
+    }
+
+    fn rest(&self, (workflow, version): Line, lane: &str, until: Time) -> rusqlite::Result<()> {
+        let any = match self.kind {
+            Kind::Runs => self.rest_runs(workflow, lane)?,
+            Kind::Tasks => self.rest_tasks(workflow, version, lane)?,
+        };
+        let mut note = self.conn.prepare_cached(if any { REST } else { REST_ON })?;
+        note.execute(params![self.queue, self.kind == Kind::Tasks, workflow, lane, until.0])?;
+        Ok(())
+    }
+
+    /// Marks runs of a lane as resting. Answers whether there were any.
+    fn rest_runs(&self, workflow: i64, lane: &str) -> rusqlite::Result<bool> {
+        let mut find = self.conn.prepare_cached(AWAKE_RUNS)?;
+        let asked = params![self.queue, workflow, lane, REST_AT_ONCE];
+        let rows = find.query_map(asked, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let rows = rows.collect::<rusqlite::Result<Vec<(i64, [u8; 16])>>>()?;
+        let mut rest = self.conn.prepare_cached(REST_RUN)?;
+        for (priority, run) in &rows {
+            rest.execute(params![self.queue, lane, workflow, priority, run])?;
+        }
+        Ok(!rows.is_empty())
+    }
+
+    /// The same of attempts.
+    fn rest_tasks(&self, workflow: i64, version: i64, lane: &str) -> rusqlite::Result<bool> {
+        let mut find = self.conn.prepare_cached(AWAKE_TASKS)?;
+        let asked = params![self.queue, workflow, lane, REST_AT_ONCE, version];
+        let rows = find.query_map(asked, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let rows = rows.collect::<rusqlite::Result<Vec<([u8; 16], String, u32)>>>()?;
+        let mut rest = self.conn.prepare_cached(REST_TASK)?;
+        for (run, step, attempt) in &rows {
+            rest.execute(params![run, step, attempt])?;
+        }
+        Ok(!rows.is_empty())
+    }
+
+    /// The first row, given as many of these values as the statement asks for.
+    fn ask<T>(
+        &self,
+        sql: &str,
+        values: &[&dyn ToSql],
+        read: impl FnOnce(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<Option<T>> {
+        let mut find = self.conn.prepare_cached(sql)?;
+        let count = find.parameter_count();
+        find.query_row(&values[..count], read).optional()
+    }
+}
