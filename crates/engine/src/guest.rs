@@ -146,7 +146,10 @@ impl Guest {
             Ok(Written::TooLate) => {
                 tracing::debug!(%run, %step, "the outcome of a published attempt came too late");
             }
-            Ok(_) => self.node.delivered_to(run),
+            Ok(_) => {
+                self.node.throughput.note(&self.row.queue, self.node.hub.clock.now());
+                self.node.delivered_to(run);
+            }
             Err(Lost::Fenced) => {
                 tracing::debug!(%run, %step, "an outcome was not delivered: the node lost its lease");
             }

@@ -11,7 +11,7 @@ use std::{
 
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use windlass_core::{ClaimId, NodeId, RunId, Time};
-use windlass_store::{Death, Heartbeat, NewNode, NodeRow, Place, StoreError};
+use windlass_store::{Death, Heartbeat, NewNode, NodeRow, Place, Pulse, StoreError};
 
 use crate::{
     Error, boxed::boxed, clock::awake_or_not, metric, node::Node, reserved::is_reserved, run_loop::Mail,
@@ -168,8 +168,9 @@ impl Heart {
         let Some(id) = self.node.id() else { return Ok(()) };
         let (sent, sent_at) = (self.lease_clock(), Instant::now());
         let running = u32::try_from(self.node.held()).unwrap_or(u32::MAX);
+        let ended = self.node.throughput.of_the_last_minute(self.node.hub.clock.now());
         let since = self.node.point();
-        let beat = match self.node.hub.store.heartbeat(id, running).await {
+        let beat = match self.node.hub.store.heartbeat(id, Pulse { running, ended }).await {
             Ok(beat) => beat,
             Err(StoreError::Fenced) => {
                 self.node.hub.identity.lose(Some(id));

@@ -115,6 +115,7 @@ mod take_up;
 mod tenants;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod throughput;
 #[cfg(feature = "schedule")]
 pub mod trigger;
 mod waiters;

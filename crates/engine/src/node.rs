@@ -32,6 +32,7 @@ use crate::{
     routes::{Routes, Rule},
     run_loop::{Mail, RunCell},
     slots::Slots,
+    throughput::Throughput,
     watchdog::Watchdog,
 };
 
@@ -105,6 +106,8 @@ pub(crate) struct Node {
     crowded: AtomicBool,
     /// Whether it serves queues that were declared: then what is given up may let another run begin.
     pub(crate) limited: AtomicBool,
+    /// How much has ended here of late.
+    pub(crate) throughput: Throughput,
     /// When the next waiting run is due, as far as this node knows.
     next_due: AtomicI64,
     /// When this node began.
@@ -172,6 +175,7 @@ impl Node {
             taken_up: AtomicU64::new(0),
             crowded: AtomicBool::new(false),
             limited: AtomicBool::new(false),
+            throughput: Throughput::default(),
             next_due: AtomicI64::new(i64::MIN),
             boot: Instant::now(),
             lease_end: AtomicI64::new(0),

@@ -1,6 +1,6 @@
 //! Queues with limits over all processes together.
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use windlass_store::{QueueChange, QueueRow};
 pub use windlass_store::{QueueChanged, QueueLimits, Rate};
@@ -34,10 +34,13 @@ pub struct QueueStatus {
     pub paused: bool,
     /// How many of its runs could begin, or go on, but for limits and room.
     pub depth: u64,
-    /// How long ago the oldest of them was started.
+    /// For how long the one of them that was started first could have begun: one that was delayed, since it was due.
     pub oldest: Option<Duration>,
     /// How many of its runs are under way.
     pub running: u64,
+    /// How many of its runs ended, and of its [spread](crate::WorkflowBuilder::spread) tasks were executed, in the last minute.
+    /// Each process that lives says so with its heartbeats, for the minute before, so it is as old as those are.
+    pub ended_per_minute: u64,
 }
 
 /// The queues of a database, to be looked at, paused and resumed.
@@ -71,19 +74,43 @@ impl QueueSetup {
 
     /// How many of its runs may begin, over all processes, in any span of this length, wherever it begins. A run that was
     /// parked begins again when it goes on. Default: no limit.
-    pub fn rate(mut self, runs: u32, per: Duration) -> Self {
-        if per < Duration::from_micros(1) {
-            let why = format!("the rate of queue `{}` is for no time at all: name a span", self.name);
-            self.wrong.get_or_insert(why);
-        }
-        let per = whole_micros(per);
-        self.limit("rate", runs, |limits| limits.rate = Some(Rate { count: runs, per }))
+    pub fn rate(self, runs: u32, per: Duration) -> Self {
+        let this = self.lasting("rate", per);
+        let rate = Some(Rate { count: runs, per: whole_micros(per) });
+        this.limit("rate", runs, |limits| limits.rate = rate)
+    }
+
+    /// How many runs with the same [key](crate::Start::queue_key) may begin, over all processes, in any span of this length,
+    /// wherever it begins. A key that has begun so many keeps no other one waiting. Those without a key are not counted.
+    /// Default: no limit.
+    pub fn key_rate(self, runs: u32, per: Duration) -> Self {
+        let this = self.lasting("key_rate", per);
+        let rate = Some(Rate { count: runs, per: whole_micros(per) });
+        this.limit("key_rate", runs, |limits| limits.key_rate = rate)
+    }
+
+    /// A run becomes more urgent by one step of [priority](crate::Start::priority) for each such span since it was started: it
+    /// goes before every run that was started later by as many spans as that is more urgent by steps, so nothing waits for
+    /// ever behind what is more urgent. With keys, this is among the runs of one. Default: a run is as urgent as it was
+    /// started.
+    pub fn ageing(self, step: Duration) -> Self {
+        let mut this = self.lasting("ageing", step);
+        this.limits.ageing = Some(whole_micros(step));
+        this
     }
 
     /// A run that began counts until it ends, also while it is parked or between two processes, and goes on before any
     /// other begins. So `per_key(1)` lets the runs of a key come one after the other. Default: a parked run makes room.
     pub fn hold(mut self) -> Self {
         self.limits.hold = true;
+        self
+    }
+
+    fn lasting(mut self, what: &str, span: Duration) -> Self {
+        if span < Duration::from_micros(1) {
+            let why = format!("the `{what}` of queue `{}` is for no time at all: name a span", self.name);
+            self.wrong.get_or_insert(why);
+        }
         self
     }
 
@@ -129,7 +156,8 @@ impl Queues {
     /// When the store cannot be asked.
     pub async fn list(&self) -> Result<Vec<QueueStatus>, Error> {
         let rows = self.client.hub().store.queues(None).await?;
-        Ok(rows.into_iter().map(|row| self.status(row)).collect())
+        let ended = self.ended().await?;
+        Ok(rows.into_iter().map(|row| self.status(row, &ended)).collect())
     }
 
     /// One of them; `None` when it was never declared.
@@ -139,7 +167,8 @@ impl Queues {
     /// When the store cannot be asked.
     pub async fn get(&self, name: impl Into<Arc<str>>) -> Result<Option<QueueStatus>, Error> {
         let rows = self.client.hub().store.queues(Some(name.into())).await?;
-        Ok(rows.into_iter().next().map(|row| self.status(row)))
+        let Some(row) = rows.into_iter().next() else { return Ok(None) };
+        Ok(Some(self.status(row, &self.ended().await?)))
     }
 
     /// Lets nothing of a queue begin, in any process, until it is resumed. What has begun goes on; what is parked stays so.
@@ -170,10 +199,26 @@ impl Queues {
         change(&self.client, name.into(), QueueChange::Removed).await
     }
 
-    fn status(&self, row: QueueRow) -> QueueStatus {
+    /// What the nodes say that has ended of late, by queue.
+    async fn ended(&self) -> Result<BTreeMap<String, u64>, Error> {
+        let hub = self.client.hub();
+        let (nodes, now) = (hub.store.nodes().await?, hub.clock.now());
+        let mut ended = BTreeMap::new();
+        for node in
+            nodes.into_iter().filter(|node| !node.dead && now.since(node.heartbeat_at) <= node.stale_after)
+        {
+            for (queue, count) in node.ended {
+                *ended.entry(queue).or_default() += u64::from(count);
+            }
+        }
+        Ok(ended)
+    }
+
+    fn status(&self, row: QueueRow, ended: &BTreeMap<String, u64>) -> QueueStatus {
         let now = self.client.hub().clock.now();
         QueueStatus {
             oldest: row.oldest.map(|oldest| now.since(oldest)),
+            ended_per_minute: ended.get(&*row.name).copied().unwrap_or(0),
             name: row.name,
             limits: row.limits,
             paused: row.paused,

@@ -3,7 +3,9 @@
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::{ClaimId, NodeId, RunId};
-use windlass_store::{Death, Heartbeat, InboxRow, Joined, NewNode, NodeRow, StoreError, Swept, host_name};
+use windlass_store::{
+    Death, Heartbeat, InboxRow, Joined, NewNode, NodeRow, Pulse, StoreError, Swept, host_name,
+};
 
 use crate::{column, error::Fault, image, session::Session, spread};
 
@@ -18,15 +20,15 @@ const RENEW: &str = "UPDATE {s}.node SET heartbeat_at = {s}.clock() WHERE id = $
 /// other, and then sees what that did. All that a node holds is a stranger to it, as far as the tables know.
 const BEAT: &str = "\
     WITH beat AS (\
-        UPDATE {s}.node SET heartbeat_at = {s}.clock(), running = $2 WHERE id = $1 AND NOT dead RETURNING *) \
+        UPDATE {s}.node SET heartbeat_at = {s}.clock(), running = $2, ended = $3 WHERE id = $1 AND NOT dead RETURNING *) \
     SELECT b.id, b.name, b.pid, b.host, b.version, b.queues, b.started_at, b.heartbeat_at, b.stale_after, b.dead, \
-           b.running, held.runs, held.claims, coalesce(held.has_mail, false) \
+           b.running, b.ended, held.runs, held.claims, coalesce(held.has_mail, false) \
     FROM beat AS b CROSS JOIN (\
         SELECT array_agg(h.run) AS runs, array_agg(h.claim) AS claims, \
                bool_or(EXISTS (SELECT FROM {s}.inbox AS i WHERE i.run = h.run OFFSET 0)) AS has_mail \
         FROM {s}.held AS h WHERE h.node = $1) AS held \
     UNION ALL \
-    SELECT id, name, pid, host, version, queues, started_at, heartbeat_at, stale_after, dead, running, NULL, NULL, false \
+    SELECT id, name, pid, host, version, queues, started_at, heartbeat_at, stale_after, dead, running, ended, NULL, NULL, false \
     FROM {s}.node WHERE id <> $1 ORDER BY 1";
 const NAMESAKES: &str = "SELECT id FROM {s}.node WHERE name = $1 AND NOT dead ORDER BY id";
 const CONDEMN: &str = "UPDATE {s}.node SET dead = true WHERE id = $1 AND NOT dead";
@@ -37,7 +39,7 @@ const JUDGE: &str = "SELECT dead, {s}.clock() - heartbeat_at > stale_after FROM 
 const REMOVE: &str = "DELETE FROM {s}.node WHERE id = $1";
 const FORGET: &str = "DELETE FROM {s}.holding WHERE node = $1";
 const ALL: &str = "\
-    SELECT id, name, pid, host, version, queues, started_at, heartbeat_at, stale_after, dead, running \
+    SELECT id, name, pid, host, version, queues, started_at, heartbeat_at, stale_after, dead, running, ended \
     FROM {s}.node ORDER BY id";
 const INBOX: &str = "\
     SELECT i.seq, i.run, i.topic, i.body, i.at FROM {s}.held AS h \
@@ -111,12 +113,13 @@ pub(crate) async fn join(session: &Session, new: &NewNode) -> Result<Joined, Fau
 }
 
 /// Says that a node lives, and looks around.
-pub(crate) async fn heartbeat(session: &Session, node: NodeId, running: u32) -> Result<Heartbeat, Fault> {
+pub(crate) async fn heartbeat(session: &Session, node: NodeId, pulse: &Pulse) -> Result<Heartbeat, Fault> {
     let id = column::node(node);
-    let rows = session.alone(node, BEAT, &[&id, &i64::from(running)]).await?;
+    let ended = serde_json::json!(pulse.ended).to_string();
+    let rows = session.alone(node, BEAT, &[&id, &i64::from(pulse.running), &ended]).await?;
     let (own, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.get::<_, Uuid>(0) == id);
     let own = own.first().ok_or(StoreError::Fenced)?;
-    let (runs, claims): (Option<Vec<Uuid>>, Option<Vec<i64>>) = (own.try_get(11)?, own.try_get(12)?);
+    let (runs, claims): (Option<Vec<Uuid>>, Option<Vec<i64>>) = (own.try_get(12)?, own.try_get(13)?);
     let holds = runs.into_iter().flatten().zip(claims.into_iter().flatten());
     let holds =
         holds.map(|(run, claim)| (RunId::from_bytes(run.into_bytes()), ClaimId(claim.cast_unsigned())));
@@ -124,7 +127,7 @@ pub(crate) async fn heartbeat(session: &Session, node: NodeId, running: u32) -> 
         now: column::time(own, 7)?,
         others: others.into_iter().map(node_row).collect::<Result<_, _>>()?,
         gone: Vec::new(),
-        inbox: if own.try_get(13)? { inbox(session, node).await? } else { Vec::new() },
+        inbox: if own.try_get(14)? { inbox(session, node).await? } else { Vec::new() },
         strangers: holds.collect(),
     })
 }
@@ -249,5 +252,6 @@ fn node_row(row: &Row) -> Result<NodeRow, Fault> {
         stale_after: column::span(row.try_get(8)?),
         dead: row.try_get(9)?,
         running: u32::try_from(running).map_err(|_| Fault::unreadable(row, 10))?,
+        ended: serde_json::from_str(row.try_get(11)?).map_err(|_| Fault::unreadable(row, 11))?,
     })
 }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
     Aged, AgedRun, Along, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End,
-    Fate, Heartbeat, Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, QueueChange,
+    Fate, Heartbeat, Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Pulse, Query, QueueChange,
     QueueChanged, QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store, StoreError,
     Swapped, Swept, Unit, Written,
 };
@@ -293,9 +293,9 @@ impl Store for Postgres {
         })
     }
 
-    fn heartbeat(&self, node: NodeId, running: u32) -> Answer<'_, Heartbeat> {
+    fn heartbeat(&self, node: NodeId, pulse: Pulse) -> Answer<'_, Heartbeat> {
         self.ask(async move |shared, session| {
-            let mut beat = node::heartbeat(&session, node, running).await?;
+            let mut beat = node::heartbeat(&session, node, &pulse).await?;
             beat.strangers = shared.held.lock().strangers(node, beat.strangers);
             Ok(beat)
         })

@@ -65,7 +65,7 @@ async fn a_store_on_a_full_server_makes_do_with_the_connections_it_has() {
     let taken = fill(cluster.url()).await;
     assert!(!taken.is_empty());
     for _ in 0..5 {
-        let beats: Vec<_> = (0..40).map(|_| store.heartbeat(me.id, 0)).collect();
+        let beats: Vec<_> = (0..40).map(|_| store.heartbeat(me.id, 0.into())).collect();
         for beat in beats {
             beat.await.unwrap();
         }

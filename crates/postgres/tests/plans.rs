@@ -107,7 +107,7 @@ impl World {
         // Sent again: now it is written with care.
         self.commit(mine.clone().map(|number| (number, record(ClaimId(number))))).await;
         note("records again", began);
-        note("heartbeat", timed(store.heartbeat(*me, 0)).await);
+        note("heartbeat", timed(store.heartbeat(*me, 0.into())).await);
         note("inbox", timed(store.inbox(*me)).await);
         note("load", timed(store.load(run(first))).await);
         note("ends", timed(store.ends(mine.clone().map(run).collect())).await);

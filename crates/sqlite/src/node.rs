@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use windlass_core::{NodeId, Time};
-use windlass_store::{Death, Heartbeat, Joined, NewNode, NodeRow, StoreError, Swept, host_name};
+use windlass_store::{Death, Heartbeat, Joined, NewNode, NodeRow, Pulse, StoreError, Swept, host_name};
 
 use crate::{
     book::Book, column, desk::Desk, error::Fault, held::Mirror, holding, inbox, queue::Queues,
@@ -19,10 +19,10 @@ const ADD: &str = "\
     INSERT INTO node (id, name, pid, host, version, queues, started_at, heartbeat_at, stale_after, handle) \
     VALUES (:id, :name, :pid, :host, :version, :queues, :now, :now, :stale_after, :handle) RETURNING no";
 const RENEW: &str = "UPDATE node SET heartbeat_at = ?2 WHERE no = ?1";
-const BEAT: &str = "UPDATE node SET heartbeat_at = ?2, running = ?3 WHERE no = ?1";
+const BEAT: &str = "UPDATE node SET heartbeat_at = ?2, running = ?3, ended = ?4 WHERE no = ?1";
 /// The same with the fence in it, for a node that acts through this handle. Answers whether there is anything to be read.
 const BEAT_ALONE: &str = "\
-    UPDATE node SET heartbeat_at = ?2, running = ?3 WHERE id = ?1 AND dead = 0 AND handle = ?4 \
+    UPDATE node SET heartbeat_at = ?2, running = ?3, ended = ?5 WHERE id = ?1 AND dead = 0 AND handle = ?4 \
     RETURNING EXISTS (SELECT 1 FROM inbox), EXISTS (SELECT 1 FROM node AS n WHERE n.id <> ?1)";
 const REMOVE: &str = "DELETE FROM node WHERE no = ?1";
 const DEPOSE: &str = "UPDATE node SET dead = 1 WHERE name = ?1 AND dead = 0 RETURNING id";
@@ -30,7 +30,7 @@ const CONDEMN: &str = "UPDATE node SET dead = 1 WHERE id = ?1";
 const JUDGE: &str = "SELECT dead, heartbeat_at, stale_after FROM node WHERE id = ?1";
 const DEAD: &str = "SELECT no, id FROM node WHERE dead = 1 ORDER BY no";
 const ALL: &str = "\
-    SELECT id, name, pid, host, version, queues, started_at, heartbeat_at, stale_after, dead, running \
+    SELECT id, name, pid, host, version, queues, started_at, heartbeat_at, stale_after, dead, running, ended \
     FROM node ORDER BY id";
 
 #[cfg(test)]
@@ -113,20 +113,21 @@ pub(crate) fn join(desk: &mut Desk, new: &NewNode) -> Result<Joined, Fault> {
 }
 
 /// Says that a node lives, and looks around.
-pub(crate) fn heartbeat(desk: &mut Desk, node: NodeId, running: u32) -> Result<Heartbeat, Fault> {
+pub(crate) fn heartbeat(desk: &mut Desk, node: NodeId, pulse: &Pulse) -> Result<Heartbeat, Fault> {
     let no = check(desk, node)?;
     let (now, left) = (desk.clock.now(), left(desk));
-    desk.book.conn.prepare_cached(BEAT)?.execute(params![no, now.0, running])?;
+    desk.book.conn.prepare_cached(BEAT)?.execute(params![no, now.0, pulse.running, ended(pulse)])?;
     Ok(look_around(desk, node, now, left, Around { mail: true, others: true })?)
 }
 
 /// The same with one statement that writes, and others only when there is something to be read. `None` when the fence
 /// has to be asked why that does not work; nothing was done then.
-pub(crate) fn beat_alone(desk: &mut Desk, node: NodeId, running: u32) -> Result<Option<Heartbeat>, Fault> {
+pub(crate) fn beat_alone(desk: &mut Desk, node: NodeId, pulse: &Pulse) -> Result<Option<Heartbeat>, Fault> {
     let (now, left) = (desk.clock.now(), left(desk));
     let around = {
         let mut beat = desk.book.conn.prepare_cached(BEAT_ALONE)?;
-        let mut rows = beat.query(params![node.as_bytes(), now.0, running, desk.handle])?;
+        let mut rows =
+            beat.query(params![node.as_bytes(), now.0, pulse.running, desk.handle, ended(pulse)])?;
         let Some(row) = rows.next()? else { return Ok(None) };
         let around = Around { mail: row.get(0)?, others: row.get(1)? };
         // It is committed, or has failed to be, when it has nothing more to say.
@@ -291,5 +292,13 @@ fn node_row(row: &Row<'_>) -> rusqlite::Result<NodeRow> {
         stale_after: column::span(row.get(8)?),
         dead: row.get(9)?,
         running: row.get(10)?,
+        ended: serde_json::from_str(row.get_ref(11)?.as_str()?).map_err(|error| {
+            rusqlite::Error::FromSqlConversionFailure(11, rusqlite::types::Type::Text, Box::new(error))
+        })?,
     })
+}
+
+/// As it is kept.
+fn ended(pulse: &Pulse) -> String {
+    serde_json::json!(pulse.ended).to_string()
 }

@@ -17,9 +17,9 @@ use tokio::sync::{broadcast, oneshot};
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
     Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End, Heartbeat,
-    Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, QueueChange, QueueChanged, QueueRow,
-    Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, StepRow, Store, StoreError, Swapped, Swept,
-    Unit, Written,
+    Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Pulse, Query, QueueChange, QueueChanged,
+    QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, StepRow, Store, StoreError, Swapped,
+    Swept, Unit, Written,
 };
 
 use crate::{
@@ -286,10 +286,11 @@ impl Store for Sqlite {
         self.write(move |desk| node::join(desk, &new))
     }
 
-    fn heartbeat(&self, node: NodeId, running: u32) -> Answer<'_, Heartbeat> {
+    fn heartbeat(&self, node: NodeId, pulse: Pulse) -> Answer<'_, Heartbeat> {
+        let again = pulse.clone();
         let asked = job::ask_shortly(
-            move |desk| node::beat_alone(desk, node, running),
-            move |desk| node::heartbeat(desk, node, running),
+            move |desk| node::beat_alone(desk, node, &pulse),
+            move |desk| node::heartbeat(desk, node, &again),
         );
         send(self.threads.read().as_ref().map(|threads| &threads.requests), asked)
     }

@@ -75,7 +75,7 @@ async fn whatever_an_idle_node_asks_is_one_statement() {
     let wait = Wait { state: RunState::Suspended, until, topics: Vec::new(), reason: None, blocked_by: None };
     commit(parked, Act::Park { claim: mine, steps: vec![], consumed: vec![], wait }).await;
 
-    let (beats, beat) = ten_times(async || store.heartbeat(me.id, 1).await.unwrap()).await;
+    let (beats, beat) = ten_times(async || store.heartbeat(me.id, 1.into()).await.unwrap()).await;
     assert_eq!((beats, beat.others.len(), beat.inbox.len()), (10, 0, 0));
     let (looks, looked) = ten_times(async || store.look(claim(me.id, etl)).await.unwrap()).await;
     assert_eq!((looks, looked.finds(), looked.next_due), (10, false, until));
@@ -88,6 +88,6 @@ async fn whatever_an_idle_node_asks_is_one_statement() {
     let other = Sqlite::open(file.to_str().unwrap()).await.unwrap();
     let neighbour = new_node();
     other.join(neighbour.clone()).await.unwrap();
-    let beat = store.heartbeat(me.id, 1).await.unwrap();
+    let beat = store.heartbeat(me.id, 1.into()).await.unwrap();
     assert_eq!((beat.others[0].id, beat.inbox[0].run), (neighbour.id, held));
 }

@@ -294,7 +294,7 @@ async fn who_shares_a_transaction_with_a_repeated_start_is_answered_as_if_alone(
     let commit = |node, run, act| party.store.commit(node, Arc::new(vec![Unit { run, act }]));
     let me = Some(party.node);
     let again = Act::Start(Box::new(owned(None)));
-    let first = party.store.heartbeat(party.node, 0);
+    let first = party.store.heartbeat(party.node, 0.into());
     let record = Act::Record { claim: other, steps: vec![step("a")], consumed: Vec::new(), forget: false };
     let (ended, recorded, known) =
         (commit(me, ends, end(claim)), commit(me, records, record), commit(None, ends, again));
@@ -411,7 +411,7 @@ async fn the_runs_of_a_process_that_is_gone_are_taken_over_at_once() {
     let (dead, living) = (scene.party().await, scene.party().await);
     let mut hints = living.store.hints();
     let run = dead.start_owned(ClaimId::new()).await;
-    let beat = living.store.heartbeat(living.node, 0).await.unwrap();
+    let beat = living.store.heartbeat(living.node, 0.into()).await.unwrap();
     assert_eq!(beat.gone, []);
     assert!(!living.store.declare_dead(living.node, dead.node, Death::Gone).await.unwrap());
 
@@ -425,7 +425,7 @@ async fn the_runs_of_a_process_that_is_gone_are_taken_over_at_once() {
         }
     };
     tokio::time::timeout(LONG, gone).await.expect("the death is hinted");
-    assert_eq!(living.store.heartbeat(living.node, 0).await.unwrap().gone, [dead.node]);
+    assert_eq!(living.store.heartbeat(living.node, 0.into()).await.unwrap().gone, [dead.node]);
     assert!(living.store.declare_dead(living.node, dead.node, Death::Gone).await.unwrap());
     assert_eq!(living.store.sweep(living.node, 10).await.unwrap().released, 1);
     assert_eq!(living.claim(ClaimId::new(), 10).await, [run]);
@@ -466,8 +466,8 @@ async fn a_node_that_joins_in_the_transaction_that_fenced_it_keeps_its_lock() {
     };
     let party = scene.party_with(SqliteOptions::new().on_commit(slow)).await;
     let early = NodeId::new();
-    let first = party.store.heartbeat(party.node, 0);
-    let (fenced, joined) = (party.store.heartbeat(early, 0), party.store.join(new_node(early)));
+    let first = party.store.heartbeat(party.node, 0.into());
+    let (fenced, joined) = (party.store.heartbeat(early, 0.into()), party.store.join(new_node(early)));
     let (left, again) = (party.store.leave(party.node), party.store.join(new_node(party.node)));
     first.await.unwrap();
     assert!(matches!(fenced.await, Err(StoreError::Fenced)));
@@ -475,7 +475,7 @@ async fn a_node_that_joins_in_the_transaction_that_fenced_it_keeps_its_lock() {
     left.await.unwrap();
     again.await.unwrap();
     // The next transaction begins when all is done that follows the last one.
-    party.store.heartbeat(early, 0).await.unwrap();
+    party.store.heartbeat(early, 0.into()).await.unwrap();
     for node in [early, party.node] {
         assert!(scene.directory.path().join("app.db-locks").join(format!("node-{node}")).exists());
     }
@@ -490,7 +490,7 @@ async fn the_lock_of_a_node_that_nobody_knows_and_whose_process_is_gone_is_clear
         (locks.join(format!("node-{}", NodeId::new())), locks.join(format!("node-{}", other.node)));
     std::fs::write(&left, "").unwrap();
     other.store.close().await;
-    let beat = party.store.heartbeat(party.node, 0).await.unwrap();
+    let beat = party.store.heartbeat(party.node, 0.into()).await.unwrap();
     assert_eq!(beat.gone, [other.node]);
     assert!(!left.exists());
     assert!(dead.exists() && locks.join(format!("node-{}", party.node)).exists());

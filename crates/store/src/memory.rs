@@ -23,9 +23,9 @@ pub use self::fault::{Call, Moment, Side, Verdict};
 use self::{fault::Process, state::State};
 use crate::{
     Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End, Heartbeat,
-    Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, QueueChange, QueueChanged, QueueRow,
-    Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store, StoreError, Swapped, Swept, Unit,
-    Written,
+    Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Pulse, Query, QueueChange, QueueChanged,
+    QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store, StoreError, Swapped, Swept,
+    Unit, Written,
 };
 
 /// A store that keeps everything in memory: the shortest code that is right.
@@ -163,8 +163,8 @@ impl Store for Memory {
         })
     }
 
-    fn heartbeat(&self, node: NodeId, running: u32) -> Answer<'_, Heartbeat> {
-        self.call(Call::Heartbeat, Some(node), |state| state.heartbeat(node, running))
+    fn heartbeat(&self, node: NodeId, pulse: Pulse) -> Answer<'_, Heartbeat> {
+        self.call(Call::Heartbeat, Some(node), |state| state.heartbeat(node, pulse))
     }
 
     fn leave(&self, node: NodeId) -> Answer<'_, ()> {

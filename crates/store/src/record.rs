@@ -1,6 +1,6 @@
 //! What stores keep.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -234,6 +234,8 @@ pub struct NodeRow {
     pub dead: bool,
     /// How many runs it holds, as it said with its last heartbeat.
     pub running: u32,
+    /// How many runs it had ended, and published attempts it had executed, in the minute before that, by queue.
+    pub ended: BTreeMap<String, u32>,
 }
 
 /// A run in a listing.

@@ -1,6 +1,6 @@
 //! The door between the engine and a database.
 
-use std::{any::Any, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{any::Any, collections::BTreeMap, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tokio::sync::broadcast;
@@ -37,7 +37,7 @@ pub trait Store: Send + Sync + 'static {
     fn join(&self, node: NewNode) -> Answer<'_, Joined>;
 
     /// Says that the node lives, and looks around.
-    fn heartbeat(&self, node: NodeId, running: u32) -> Answer<'_, Heartbeat>;
+    fn heartbeat(&self, node: NodeId, pulse: Pulse) -> Answer<'_, Heartbeat>;
 
     /// Removes a node. What it still holds becomes ready, and is not counted as recovered; published attempts that it
     /// holds are free again, and no death is counted. A repeat fails with [`StoreError::Fenced`].
@@ -198,6 +198,22 @@ pub struct Joined {
     pub now: Time,
     /// The predecessors of the same name that were declared dead.
     pub fenced: Vec<NodeId>,
+}
+
+/// What a node says of itself when it says that it lives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pulse {
+    /// How many runs it holds.
+    pub running: u32,
+    /// How many runs it ended, and published attempts it executed, in the last minute, by queue.
+    pub ended: BTreeMap<String, u32>,
+}
+
+impl From<u32> for Pulse {
+    /// Of a node that holds so many runs, and has ended none of late.
+    fn from(running: u32) -> Self {
+        Self { running, ended: BTreeMap::new() }
+    }
 }
 
 /// The answer to a heartbeat.

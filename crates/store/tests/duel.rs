@@ -9,7 +9,7 @@ use tokio::sync::broadcast;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
     Act, Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End,
-    Heartbeat, Hint, InboxRow, Joined, KeyLife, Looked, NewNode, NodeRow, Page, Query, QueueChange,
+    Heartbeat, Hint, InboxRow, Joined, KeyLife, Looked, NewNode, NodeRow, Page, Pulse, Query, QueueChange,
     QueueChanged, QueueRow, Reach, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store, Swapped,
     Swept, Unit, Written,
     conformance::{Duel, Fixture, MemoryFixture},
@@ -73,8 +73,8 @@ impl Store for Bent {
         self.inner.join(node)
     }
 
-    fn heartbeat(&self, node: NodeId, running: u32) -> Answer<'_, Heartbeat> {
-        self.inner.heartbeat(node, running)
+    fn heartbeat(&self, node: NodeId, pulse: Pulse) -> Answer<'_, Heartbeat> {
+        self.inner.heartbeat(node, pulse)
     }
 
     fn leave(&self, node: NodeId) -> Answer<'_, ()> {

@@ -51,6 +51,7 @@ impl RunLoop {
                         Written::Done { at } => at,
                         _ => node.hub.clock.now(),
                     };
+                    node.throughput.note(&leaving.subject.queue, at);
                     node.hub.ended(run, || End { state, at, output, failure });
                     if let Some(parent) = leaving.subject.parent {
                         node.delivered_to(parent);

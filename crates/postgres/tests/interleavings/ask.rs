@@ -65,7 +65,7 @@ impl Ask {
             },
             Self::Unblock(node, workflows) => show(store.unblock(node, workflows).await),
             Self::Join(node) => show(store.join(node).await.map(|joined| joined.fenced)),
-            Self::Heartbeat(node) => show(store.heartbeat(node, 1).await.map(|mut beat| {
+            Self::Heartbeat(node) => show(store.heartbeat(node, 1.into()).await.map(|mut beat| {
                 beat.others.iter_mut().for_each(nameless);
                 count(&mut beat.inbox);
                 beat

@@ -196,7 +196,7 @@ impl<F: Fixture> Scene<F> {
     /// Lets a node die of silence, in the eyes of another.
     pub(super) async fn bury(&self, judge: NodeId, condemned: NodeId) {
         self.advance(STALE + SECOND);
-        self.store.heartbeat(judge, 0).await.expect("the judge lives");
+        self.store.heartbeat(judge, 0.into()).await.expect("the judge lives");
         let dead = self.store.declare_dead(judge, condemned, crate::Death::Stale).await;
         assert!(dead.expect("the judge lives"), "a silent node can be declared dead");
     }

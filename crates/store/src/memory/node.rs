@@ -1,9 +1,11 @@
 //! Joining, living, dying.
 
+use std::collections::BTreeMap;
+
 use windlass_core::NodeId;
 
 use super::state::State;
-use crate::{Death, Heartbeat, InboxRow, Joined, NewNode, NodeRow, StoreError, Swept};
+use crate::{Death, Heartbeat, InboxRow, Joined, NewNode, NodeRow, Pulse, StoreError, Swept};
 
 impl State {
     /// Refuses a node that may change nothing.
@@ -34,17 +36,19 @@ impl State {
             stale_after: node.stale_after,
             dead: false,
             running: 0,
+            ended: BTreeMap::new(),
         };
         self.nodes.insert(row.id, row);
         Ok(Joined { now: self.now, fenced })
     }
 
-    pub(super) fn heartbeat(&mut self, node: NodeId, running: u32) -> Result<Heartbeat, StoreError> {
+    pub(super) fn heartbeat(&mut self, node: NodeId, pulse: Pulse) -> Result<Heartbeat, StoreError> {
         self.fence(node)?;
         let now = self.now;
         let row = self.row(node);
         row.heartbeat_at = now;
-        row.running = running;
+        row.running = pulse.running;
+        row.ended = pulse.ended;
 
         let others: Vec<_> = self.nodes.values().filter(|row| row.id != node).cloned().collect();
         let gone = others.iter().filter(|row| !row.dead && self.gone.contains(&row.id)).map(|row| row.id);

@@ -96,9 +96,9 @@ fn a_clock_that_goes_back_is_held() {
     let memory = Memory::new(|| Time(CLOCK.load(Ordering::SeqCst)));
     let node = join(&memory);
     CLOCK.store(500, Ordering::SeqCst);
-    assert_eq!(done(memory.heartbeat(node, 0)).now, Time(1_000));
+    assert_eq!(done(memory.heartbeat(node, 0.into())).now, Time(1_000));
     CLOCK.store(1_001, Ordering::SeqCst);
-    assert_eq!(done(memory.heartbeat(node, 0)).now, Time(1_001));
+    assert_eq!(done(memory.heartbeat(node, 0.into())).now, Time(1_001));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_hook_is_asked_before_and_after_each_call_and_belongs_to_its_handle() {
         Verdict::Proceed
     });
     let node = join(&memory.clone());
-    done(memory.process().heartbeat(node, 0));
+    done(memory.process().heartbeat(node, 0.into()));
     let moment = |side| Moment { call: Call::Join, node: Some(node), side };
     assert_eq!(*asked.lock(), [moment(Side::Before), moment(Side::After)]);
 }
@@ -171,7 +171,7 @@ fn after_a_crash_a_handle_does_and_answers_nothing_more() {
     assert!(done(other.load(run)).is_some(), "the crash came after the commit");
     assert!(done(other.load(late)).is_none());
     assert!(heard(&mut hints).contains(&Hint::Gone(node)));
-    assert_eq!(done(other.heartbeat(judge, 0)).gone, [node]);
+    assert_eq!(done(other.heartbeat(judge, 0.into())).gone, [node]);
     assert!(done(other.declare_dead(judge, node, Death::Gone)));
 }
 
@@ -195,10 +195,10 @@ fn a_killed_node_is_gone_and_its_neighbours_on_the_handle_live() {
     memory.kill(node);
     assert_eq!(heard(&mut hints), [Hint::Gone(node)]);
     let run = RunId::new();
-    assert!(now(memory.heartbeat(node, 0)).is_none());
+    assert!(now(memory.heartbeat(node, 0.into())).is_none());
     assert!(now(memory.commit(Some(node), starting(run))).is_none());
     assert!(done(memory.load(run)).is_none());
-    assert_eq!(done(memory.heartbeat(judge, 0)).gone, [node]);
+    assert_eq!(done(memory.heartbeat(judge, 0.into())).gone, [node]);
 }
 
 #[test]

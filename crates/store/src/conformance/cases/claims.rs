@@ -179,7 +179,7 @@ pub(super) async fn due_runs_are_handed_out_and_the_next_one_is_named<F: Fixture
         [(30, RunState::Suspended), (10, RunState::Paused), (20, RunState::Blocked), (60, RunState::Pending)]
     {
         let held = scene.held_by(node).await;
-        let due = scene.store.heartbeat(node, 0).await.unwrap().now + SECOND * seconds;
+        let due = scene.store.heartbeat(node, 0.into()).await.unwrap().now + SECOND * seconds;
         let wait = Wait { state, ..wait_until(due) };
         scene.done(node, held.run, park(held.claim, wait)).await;
         dues.push((held.run, due));

@@ -201,7 +201,7 @@ pub(super) async fn a_run_that_went_with_its_batch_is_held_by_nobody<F: Fixture>
     assert_eq!(page.runs.iter().map(|run| run.id).collect::<Vec<_>>(), [second]);
     let request: Claim = Claim { claim, ..scene.request(node).await };
     assert_eq!(scene.claim(request).await.runs.len(), 1, "a repeat answers with what is left");
-    scene.store.heartbeat(node, 1).await.expect("it lives");
+    scene.store.heartbeat(node, 1.into()).await.expect("it lives");
     // Not even a new run of the same id, which is sent again when the answer to its start was lost.
     let again = vec![Unit { run: first, act: Act::Start(Box::new(new_run())) }];
     scene.store.commit(None, again.into()).await.expect("the store writes");

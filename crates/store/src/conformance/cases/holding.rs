@@ -237,7 +237,7 @@ pub(super) async fn a_park_sent_twice_does_not_take_the_run_from_its_next_owner<
 pub(super) async fn a_park_until_a_time_that_has_come_is_ready_at_once<F: Fixture>(fixture: F) {
     let scene = Scene::new(fixture);
     let held = scene.held().await;
-    let now = scene.store.heartbeat(held.node, 1).await.unwrap().now;
+    let now = scene.store.heartbeat(held.node, 1.into()).await.unwrap().now;
     scene.done(held.node, held.run, park(held.claim, wait_until(now))).await;
     assert_eq!(scene.place(held.run).await, Place::Ready);
 }

@@ -143,7 +143,7 @@ pub(super) async fn a_node_sees_the_inboxes_of_the_runs_it_holds<F: Fixture>(fix
         scene.done(None, run, send("news")).await;
     }
     for (node, expected) in [(held.node, vec![again.run, held.run]), (other.node, vec![other.run])] {
-        let beat = scene.store.heartbeat(node, 1).await.unwrap();
+        let beat = scene.store.heartbeat(node, 1.into()).await.unwrap();
         let runs: Vec<_> = beat.inbox.iter().map(|row| row.run).collect();
         assert_eq!(runs, expected, "oldest first, over all its runs");
         assert_eq!(scene.store.inbox(node).await.unwrap(), beat.inbox);

@@ -3,7 +3,7 @@
 use windlass_core::{NodeId, RunState};
 
 use crate::{
-    Act, Death, NewNode, Place, Standing, StoreError, Swept,
+    Act, Death, NewNode, Place, Pulse, Standing, StoreError, Swept,
     conformance::{
         Fixture,
         scene::{SECOND, STALE, Scene, end, new_node, record, send, step},
@@ -23,7 +23,8 @@ pub(super) async fn a_node_shows_what_it_said_of_itself<F: Fixture>(fixture: F) 
     let joined = scene.store.join(node).await.unwrap();
     assert_eq!(joined.fenced, []);
     scene.advance(SECOND);
-    let beat = scene.store.heartbeat(id, 12).await.unwrap();
+    let pulse = Pulse { running: 12, ended: [("a".to_owned(), 34)].into() };
+    let beat = scene.store.heartbeat(id, pulse.clone()).await.unwrap();
     assert_eq!(beat.now, joined.now + SECOND);
     assert_eq!((beat.others, beat.gone, beat.inbox), (vec![], vec![], vec![]));
 
@@ -31,15 +32,18 @@ pub(super) async fn a_node_shows_what_it_said_of_itself<F: Fixture>(fixture: F) 
     assert_eq!((row.id, row.name.as_deref(), &*row.version), (id, Some("web-1"), "2.3"));
     assert_eq!((row.queues, row.stale_after), (vec!["b".to_owned(), "a".to_owned()], SECOND * 7));
     assert_eq!((row.started_at, row.heartbeat_at), (joined.now, beat.now));
-    assert_eq!((row.dead, row.running), (false, 12));
+    assert_eq!((row.dead, row.running, row.ended), (false, 12, pulse.ended));
 }
 
 pub(super) async fn nodes_see_each_other<F: Fixture>(fixture: F) {
     let scene = Scene::new(fixture);
     let (first, second, third) = (scene.node().await, scene.node().await, scene.node().await);
     scene.bury(first, third).await;
-    let others =
-        scene.store.heartbeat(second, 0).await.unwrap_or_else(|_| panic!("a stale node may still live"));
+    let others = scene
+        .store
+        .heartbeat(second, 0.into())
+        .await
+        .unwrap_or_else(|_| panic!("a stale node may still live"));
     let seen: Vec<_> = others.others.iter().map(|row| (row.id, row.dead)).collect();
     assert_eq!(seen, [(first, false), (third, true)]);
     let all: Vec<_> = scene.store.nodes().await.unwrap().iter().map(|row| (row.id, row.dead)).collect();
@@ -70,9 +74,9 @@ pub(super) async fn a_new_boot_fences_its_predecessor_of_that_name<F: Fixture>(f
     let (nameless, _) = (scene.node().await, scene.node().await);
     let (new, fenced) = scene.named("web-1").await;
     assert_eq!(fenced, [old]);
-    assert!(matches!(scene.store.heartbeat(old, 0).await, Err(StoreError::Fenced)));
+    assert!(matches!(scene.store.heartbeat(old, 0.into()).await, Err(StoreError::Fenced)));
     for alive in [other, nameless, new] {
-        scene.store.heartbeat(alive, 0).await.expect("only the namesake is fenced");
+        scene.store.heartbeat(alive, 0.into()).await.expect("only the namesake is fenced");
     }
     let (_, fenced) = scene.named("web-1").await;
     assert_eq!(fenced, [new], "who was dead before is not fenced again");
@@ -87,14 +91,14 @@ pub(super) async fn a_node_is_stale_only_after_its_own_limit<F: Fixture>(fixture
     };
     scene.advance(STALE);
     assert!(!dead(Death::Stale).await, "at the limit it still lives");
-    scene.store.heartbeat(condemned, 0).await.expect("and is not fenced");
+    scene.store.heartbeat(condemned, 0.into()).await.expect("and is not fenced");
     scene.advance(STALE);
     assert!(!dead(Death::Stale).await, "a heartbeat counts from its own time");
     scene.advance(std::time::Duration::from_micros(1));
     assert!(dead(Death::Stale).await);
     assert!(dead(Death::Stale).await, "dead is dead");
     assert!(dead(Death::Gone).await, "whatever is asked");
-    assert!(matches!(scene.store.heartbeat(condemned, 0).await, Err(StoreError::Fenced)));
+    assert!(matches!(scene.store.heartbeat(condemned, 0.into()).await, Err(StoreError::Fenced)));
 }
 
 pub(super) async fn the_judged_nodes_own_limit_counts<F: Fixture>(fixture: F) {
@@ -114,13 +118,13 @@ pub(super) async fn a_node_whose_process_is_gone_can_be_declared_dead_at_once<F:
     if !scene.fixture.kill(condemned) {
         return;
     }
-    assert_eq!(scene.store.heartbeat(judge, 0).await.unwrap().gone, [condemned]);
+    assert_eq!(scene.store.heartbeat(judge, 0.into()).await.unwrap().gone, [condemned]);
     assert!(
         !scene.store.declare_dead(judge, condemned, Death::Stale).await.unwrap(),
         "it is gone, not stale"
     );
     assert!(scene.store.declare_dead(judge, condemned, Death::Gone).await.unwrap());
-    let beat = scene.store.heartbeat(judge, 0).await.unwrap();
+    let beat = scene.store.heartbeat(judge, 0.into()).await.unwrap();
     assert_eq!(beat.gone, [], "nobody needs to declare it again");
     assert_eq!(beat.others.len(), 1);
 }
@@ -237,7 +241,7 @@ pub(super) async fn the_fence_holds_for_every_method_that_changes_something<F: F
         |answer: Result<(), StoreError>| assert!(matches!(answer, Err(StoreError::Fenced)), "{answer:?}");
     for node in [dead, scene.node_id()] {
         let node: NodeId = node;
-        fenced(scene.store.heartbeat(node, 0).await.map(drop));
+        fenced(scene.store.heartbeat(node, 0.into()).await.map(drop));
         fenced(scene.store.leave(node).await);
         fenced(scene.store.declare_dead(node, stale, Death::Stale).await.map(drop));
         fenced(scene.store.sweep(node, 10).await.map(drop));

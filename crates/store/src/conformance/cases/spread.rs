@@ -313,9 +313,9 @@ pub(super) async fn a_node_takes_only_attempts_it_has_room_and_code_for<F: Fixtu
 pub(super) async fn attempts_of_the_dead_are_free_again_with_one_more_death<F: Fixture>(fixture: F) {
     let scene = Scene::new(fixture);
     let (held, node, claim) = scene.spread(&[task("a"), task("b"), task("c")]).await;
-    scene.store.heartbeat(held.node, 0).await.unwrap();
+    scene.store.heartbeat(held.node, 0.into()).await.unwrap();
     scene.advance(crate::conformance::scene::STALE / 2);
-    scene.store.heartbeat(held.node, 0).await.unwrap();
+    scene.store.heartbeat(held.node, 0.into()).await.unwrap();
     scene.bury(held.node, node).await;
     let answer = scene.try_batch(node, vec![(held.run, deliver(claim, &task("a")))]).await;
     assert!(matches!(answer, Err(StoreError::Fenced)), "{answer:?}");
@@ -349,7 +349,7 @@ pub(super) async fn suspects_are_taken_one_by_one<F: Fixture>(fixture: F) {
     let scene = Scene::new(fixture);
     let (held, node, _) = scene.spread(&[task("a"), task("b")]).await;
     scene.advance(crate::conformance::scene::STALE / 2);
-    scene.store.heartbeat(held.node, 0).await.unwrap();
+    scene.store.heartbeat(held.node, 0.into()).await.unwrap();
     scene.bury(held.node, node).await;
     scene.store.sweep(held.node, 10).await.unwrap();
     scene.publish(held, &[task("c")]).await;

@@ -7,8 +7,8 @@ use windlass_core::NodeId;
 
 use crate::{
     Act, Aged, Claim, Claimed, Death, DefinitionId, Discard, Heartbeat, InboxRow, Joined, NewNode, NodeRow,
-    Page, Place, Query, QueueChange, RunImage, SpreadClaim, SpreadRow, Standing, Store, StoreError, Unit,
-    Wait, conformance::Fixture,
+    Page, Place, Pulse, Query, QueueChange, RunImage, SpreadClaim, SpreadRow, Standing, Store, StoreError,
+    Unit, Wait, conformance::Fixture,
 };
 
 /// An operation.
@@ -52,10 +52,15 @@ impl Ask {
             }
             Self::Kill(node) => show(Ok(fixture.kill(node))),
             Self::Join(node) => show(store.join(node).await.map(|Joined { now, fenced }| (now, fenced))),
-            Self::Heartbeat(node, running) => show(store.heartbeat(node, running).await.map(|mut beat| {
-                names.beat(&mut beat);
-                beat
-            })),
+            Self::Heartbeat(node, running) => show(
+                store
+                    .heartbeat(node, Pulse { running, ended: [("tight".into(), running)].into() })
+                    .await
+                    .map(|mut beat| {
+                        names.beat(&mut beat);
+                        beat
+                    }),
+            ),
             Self::Leave(node) => show(store.leave(node).await),
             Self::DeclareDead(judge, condemned, why) => show(store.declare_dead(judge, condemned, why).await),
             // Which runs a bounded sweep takes first is the store's choice, so it is not bounded.
