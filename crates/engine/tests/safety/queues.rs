@@ -3,8 +3,17 @@
 //!
 //! What is under way holds locks on files, which the system takes away from a process that is killed: so the observer counts
 //! the living alone, and nothing that it sees can be left over.
+//!
+//! A rate counts what is taken, and the observer sees what begins. Whatever is taken holds a place until it ends: so in no span
+//! more may begin than the rate says, and as many as may have been taken before.
 
-use std::{fs::File, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    path::Path,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use serde::{Deserialize, Serialize};
 use windlass::{Client, Engine, Task, TaskCx, Workflow};
@@ -26,10 +35,24 @@ const KEYS: u64 = 6;
 const PROCESSES: [&str; 4] = ["one", "two", "three", "four"];
 const LEASE: Duration = Duration::from_secs(2);
 
+/// Each priority has a third of the runs.
+const PRIORITIES: [u8; 3] = [9, 5, 0];
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How much there is to be done, and how fast.
+struct Load {
+    runs: u64,
+    kills: u64,
+    /// How many begin in a second.
+    rate: u32,
+    key_rate: u32,
+}
+
 /// A run of the test.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Errand {
     key: u64,
+    priority: u8,
     /// How long it takes, in milliseconds.
     takes: u64,
 }
@@ -59,12 +82,67 @@ impl Presence {
     }
 }
 
+/// What an observer noted when an errand began.
+struct Begun {
+    micros: u128,
+    key: u64,
+    priority: u8,
+}
+
+impl Begun {
+    fn note(room: &Path, errand: &Errand) {
+        let micros = UNIX_EPOCH.elapsed().expect("it is after 1970").as_micros();
+        Room::at(room).append("begun", &format!("{micros} {} {}", errand.key, errand.priority));
+    }
+
+    /// All that began, in this order.
+    fn all(room: &Room) -> Vec<Self> {
+        let number = |word: Option<&str>| word.and_then(|word| word.parse::<u128>().ok()).expect("a number");
+        let read = |line: String| {
+            let mut words = line.split(' ');
+            let [micros, key, priority] = [words.next(), words.next(), words.next()].map(number);
+            Self { micros, key: key as u64, priority: priority as u8 }
+        };
+        let mut all: Vec<Self> = room.lines("begun").into_iter().map(read).collect();
+        all.sort_by_key(|begun| begun.micros);
+        all
+    }
+}
+
+/// Sees to it that no more begin in any second than a rate says, when so many may have been taken before it.
+fn no_second_has_more(what: &str, times: &[u128], rate: u32, before: u32) {
+    let most = (rate + before) as usize;
+    for span in times.windows(most + 1) {
+        let took = span[most] - span[0];
+        assert!(took >= SECOND.as_micros(), "{} of {what} began within {took} µs", most + 1);
+    }
+}
+
+/// Sees to it that those who began kept to the rates, and that the urgent ones mostly came first.
+fn judge(all: &[Begun], load: &Load) {
+    let times: Vec<u128> = all.iter().map(|begun| begun.micros).collect();
+    no_second_has_more("all", &times, load.rate, CONCURRENCY);
+    let mut keys: BTreeMap<u64, Vec<u128>> = BTreeMap::new();
+    let mut places: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
+    for (place, begun) in all.iter().enumerate() {
+        keys.entry(begun.key).or_default().push(begun.micros);
+        places.entry(begun.priority).or_default().push(place);
+    }
+    for (key, times) in &keys {
+        no_second_has_more(&format!("key {key}"), times, load.key_rate, PER_KEY);
+    }
+    let middle = |places: &Vec<usize>| places.iter().sum::<usize>() / places.len();
+    let middles: Vec<usize> = places.values().map(middle).collect();
+    assert!(middles.is_sorted(), "the most urgent come first: {middles:?}");
+}
+
 fn errands(role: &Role, room: &Room) -> Workflow<Errand, u64> {
     let (name, directory) = (role.name.clone(), Arc::new(room.directory().to_owned()));
     let body = move |cx: TaskCx| {
         let (name, directory) = (name.clone(), Arc::clone(&directory));
         async move {
             let errand: Errand = cx.input()?;
+            Begun::note(&directory, &errand);
             match Presence::enter(&directory, &name, &errand) {
                 Ok(_presence) => tokio::time::sleep(Duration::from_millis(errand.takes)).await,
                 Err(why) => Room::at(&directory).append("exceeded", &why),
@@ -105,16 +183,24 @@ async fn live(client: &Client) -> u64 {
     status.map_or(0, |status| status.depth + status.running)
 }
 
-/// Runs so many errands while processes are killed whenever some of them are done, and others are cancelled.
-async fn share(room: Room, runs: u64, kills: u64) {
+/// Runs errands while processes are killed whenever some of them are done, and others are cancelled.
+async fn share(room: Room, load: Load) {
+    let Load { runs, kills, rate, key_rate } = load;
     let client = room.client().await;
     let setup = client.queue(QUEUE).concurrency(CONCURRENCY).per_key(PER_KEY).per_node(PER_NODE);
+    let setup = setup.rate(rate, SECOND).key_rate(key_rate, SECOND).ageing(SECOND * 3600);
     setup.await.expect("the queue is declared");
+    client.queues().pause(QUEUE).await.expect("it is paused");
     let mut children = PROCESSES.map(|name| process(name, &room));
     let role = Role::new("nobody", &room, Part::Queue);
-    let all = (0..runs).map(|number| Errand { key: number % KEYS, takes: 5 + number % 30 });
-    let start = client.start_many(errands(&role, &room), all).queue(QUEUE);
-    let ids = start.queue_key(|errand: &Errand| errand.key.to_string()).await.expect("they start");
+    let mut ids = Vec::new();
+    for priority in PRIORITIES {
+        let errand = |number| Errand { key: number % KEYS, priority, takes: 5 + number % 30 };
+        let part = (0..runs / PRIORITIES.len() as u64).map(errand);
+        let start = client.start_many(errands(&role, &room), part).queue(QUEUE).priority(priority);
+        ids.extend(start.queue_key(|errand: &Errand| errand.key.to_string()).await.expect("they start"));
+    }
+    client.queues().resume(QUEUE).await.expect("it goes on");
 
     for kill in 1..=kills {
         let left = runs - runs * kill / (kills + 1);
@@ -130,13 +216,14 @@ async fn share(room: Room, runs: u64, kills: u64) {
     eventually_async("all is done", PATIENCE, || async { live(&client).await == 0 }).await;
 
     assert_eq!(room.lines("exceeded"), Vec::<String>::new(), "seen by the tasks themselves");
+    judge(&Begun::all(&room), &load);
     let unfinished = client.runs().live().limit(1).list().await.expect("runs can be found");
     assert!(unfinished.is_empty(), "{unfinished:?}");
     children.into_iter().for_each(Child::stop);
 }
 
 async fn no_task_ever_sees_a_limit_exceeded_while_processes_are_killed(room: Room) {
-    share(room, 600, 4).await;
+    share(room, Load { runs: 600, kills: 4, rate: 100, key_rate: 20 }).await;
 }
 
 on_both!(no_task_ever_sees_a_limit_exceeded_while_processes_are_killed);
@@ -144,10 +231,13 @@ on_both!(no_task_ever_sees_a_limit_exceeded_while_processes_are_killed);
 mod at_length {
     use super::*;
 
+    /// It takes seven minutes, whatever the machine can do.
+    const LONG: Load = Load { runs: 20_001, kills: 40, rate: 50, key_rate: 10 };
+
     #[tokio::test(flavor = "multi_thread")]
     #[ignore = "takes minutes"]
     async fn twenty_thousand_runs_in_a_file() {
-        share(Room::new(), 20_000, 40).await;
+        share(Room::new(), LONG).await;
     }
 
     #[cfg(feature = "postgres")]
@@ -155,6 +245,6 @@ mod at_length {
     #[ignore = "takes minutes"]
     async fn twenty_thousand_runs_on_postgres() {
         let cluster = windlass_cluster::Cluster::find().expect("a cluster is there");
-        share(Room::on_postgres(cluster.url()), 20_000, 40).await;
+        share(Room::on_postgres(cluster.url()), LONG).await;
     }
 }
