@@ -159,10 +159,17 @@ async fn what_ends_while_a_queue_is_declared_leaks_no_slot() {
     let ending = one.end(claim, &runs);
     let declaring = async {
         waits_for_a_lock(&stranger, &schema).await;
-        let declaring = two.limit("tight", QueueLimits { concurrency: Some(1), ..QueueLimits::default() });
+        let (said, heard) = tokio::sync::oneshot::channel();
+        let declaring = async {
+            two.limit("tight", QueueLimits { concurrency: Some(1), ..QueueLimits::default() }).await;
+            said.send(()).unwrap_or(());
+        };
         let letting_go = async {
-            // It either comes to its end before this is over, or waits for whoever ends the run.
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            // It either comes to its end, or waits for whoever ends the run.
+            tokio::select! {
+                _ = heard => {}
+                () = waits_for_a_node(&stranger, &schema) => {}
+            }
             stranger.batch_execute("COMMIT").await.unwrap();
         };
         tokio::join!(declaring, letting_go);
@@ -171,6 +178,18 @@ async fn what_ends_while_a_queue_is_declared_leaks_no_slot() {
     assert_eq!(two.store.queues(None).await.unwrap()[0].running, 0);
     two.enqueue("tight", None, 1).await;
     assert_eq!(two.claim(&["tight"], 9).await.1.runs.len(), 1);
+}
+
+/// Until somebody waits for what a node does: its life is a lock that is no table's.
+async fn waits_for_a_node(client: &tokio_postgres::Client, schema: &str) {
+    let sql = format!(
+        "SELECT EXISTS (SELECT FROM pg_locks AS waiter JOIN pg_locks AS holder USING (locktype, classid, objid) \
+         WHERE waiter.locktype = 'advisory' AND NOT waiter.granted AND holder.granted AND holder.pid IN (\
+             SELECT pid FROM pg_locks WHERE relation = '{schema}.inbox'::regclass AND NOT granted))"
+    );
+    while !client.query_one(&sql, &[]).await.unwrap().get::<_, bool>(0) {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Until somebody waits for a lock on the inbox.
