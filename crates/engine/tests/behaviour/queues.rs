@@ -181,6 +181,72 @@ async fn a_rate_is_never_exceeded_and_the_engine_wakes_when_the_next_may_begin(l
 }
 
 #[windlass::test]
+async fn a_key_that_has_begun_enough_waits_and_keeps_no_other_waiting(lab: Lab) -> Result<()> {
+    let observer = Observer::default();
+    let nodes = [node(&lab, &observer).await?, node(&lab, &observer).await?];
+    nodes[0].queue("mail").key_rate(2, SECOND * 10).await?;
+    let begun = lab.now();
+    let mut runs = start(&nodes[0], "much", 5).await?;
+    lab.advance(SECOND).await;
+    runs.extend(start(&nodes[1], "rare", 1).await?);
+    runs.extend(start(&nodes[1], "", 3).await?);
+    lab.advance(SECOND).await;
+    assert_eq!(observer.begun(), ["much", "much", "rare", "", "", ""]);
+    all(runs).await?;
+    let took = lab.now().since(begun);
+    assert!(took >= SECOND * 21 && took < SECOND * 22, "{took:?}");
+    Ok(())
+}
+
+#[windlass::test]
+async fn the_more_urgent_run_goes_first_until_the_other_has_waited_long_enough(lab: Lab) -> Result<()> {
+    let observer = Observer::default();
+    let engine = node(&lab, &observer).await?;
+    engine.queue("mail").concurrency(1).ageing(SECOND * 60).await?;
+    engine.queues().pause("mail").await?;
+    let asked = |name: &str, priority| {
+        engine.start(mail::workflow(), name.to_owned()).queue("mail").priority(priority)
+    };
+    // How long they have waited is by their ids, which are made by the clock of the machine.
+    let runs = vec![asked("late", 9).await?, asked("urgent", 0).await?];
+    engine.queues().resume("mail").await?;
+    all(runs).await?;
+    assert_eq!(observer.begun(), ["urgent", "late"]);
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_queue_says_how_much_of_it_ended_in_the_last_minute(lab: Lab) -> Result<()> {
+    let observer = Observer::default();
+    let node = || lab.engine().heartbeat(SECOND * 5).stale_after(SECOND * 30);
+    let node = || node().queue("mail", 100).resource(observer.clone()).workflow(mail::workflow()).launch();
+    let (engine, other) = (node().await?, node().await?);
+    engine.queue("mail").await?;
+    all(start(&engine, "", 7).await?).await?;
+    all(start(&other, "", 5).await?).await?;
+    lab.advance(SECOND * 20).await;
+    let ended =
+        async || Ok::<_, windlass::Error>(other.queues().get("mail").await?.unwrap().ended_per_minute);
+    assert_eq!(ended().await?, 12);
+    lab.advance(SECOND * 90).await;
+    assert_eq!(ended().await?, 0);
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_delayed_run_is_as_old_as_it_is_due(lab: Lab) -> Result<()> {
+    let observer = Observer::default();
+    let engine = node(&lab, &observer).await?;
+    engine.queue("mail").await?;
+    engine.queues().pause("mail").await?;
+    engine.start(mail::workflow(), String::new()).queue("mail").delay(SECOND * 3600).await?;
+    lab.advance(SECOND * 3610).await;
+    let status = engine.queues().get("mail").await?.unwrap();
+    assert_eq!((status.depth, status.oldest), (1, Some(SECOND * 10)));
+    Ok(())
+}
+
+#[windlass::test]
 async fn limits_change_while_runs_are_under_way(lab: Lab) -> Result<()> {
     let observer = Observer::default();
     let engine = node(&lab, &observer).await?;
@@ -279,7 +345,7 @@ async fn a_limit_of_nothing_says_to_pause_instead(lab: Lab) -> Result<()> {
         assert!(why.to_string().contains(".queues().pause(\"mail\")"), "{why}");
     }
     let why = engine.queue("mail").rate(1, Duration::ZERO).await.unwrap_err().to_string();
-    assert_eq!(why, "the rate of queue `mail` is for no time at all: name a span");
+    assert_eq!(why, "the `rate` of queue `mail` is for no time at all: name a span");
     assert!(engine.queue("").concurrency(1).await.is_err() && engine.queues().pause("").await.is_err());
     let why = engine.queues().pause("windlass").await.unwrap_err().to_string();
     assert_eq!(why, "the queue `windlass` is the engine's own: choose another name");
@@ -381,6 +447,21 @@ async fn a_rate_holds_for_spread_tasks_and_the_next_begins_in_time(lab: Lab) -> 
     engine.start(render::workflow(), String::new()).await?.await?;
     let took = lab.now().since(begun);
     assert!(took >= SECOND * 31 && took < SECOND * 32, "{took:?}");
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_rate_of_keys_holds_for_spread_tasks_and_the_next_begins_in_time(lab: Lab) -> Result<()> {
+    let observer = Observer::default();
+    let engine = studio(&lab, &observer).await?;
+    engine.queue("gpu").key_rate(1, SECOND * 10).await?;
+    let begun = lab.now();
+    let one = engine.start(render::workflow(), String::new()).queue_key("a").await?;
+    let two = engine.start(render::workflow(), String::new()).queue_key("b").await?;
+    one.await?;
+    two.await?;
+    let took = lab.now().since(begun);
+    assert!(took >= SECOND * 31 && took < SECOND * 32, "each key by itself: {took:?}");
     Ok(())
 }
 

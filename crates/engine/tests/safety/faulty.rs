@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
     Act, Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End,
-    Heartbeat, Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Query, QueueChange, QueueChanged,
-    QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store, StoreError, Swapped, Swept,
-    Unit, Written,
+    Heartbeat, Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Pulse, Query, QueueChange,
+    QueueChanged, QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store, StoreError,
+    Swapped, Swept, Unit, Written,
 };
 
 /// A call that changes something, as a test may want to know it.
@@ -209,14 +209,14 @@ impl Store for Faulty {
         self.call(Asked::Join, move |store| store.join(node), |_| {})
     }
 
-    fn heartbeat(&self, node: NodeId, running: u32) -> Answer<'_, Heartbeat> {
+    fn heartbeat(&self, node: NodeId, pulse: Pulse) -> Answer<'_, Heartbeat> {
         let (began, stopwatch) = (Instant::now(), Arc::clone(&self.stopwatch));
         let seen = move |_: &Result<_, _>| {
             if let Some(stopwatch) = &*stopwatch.lock() {
                 stopwatch(began.elapsed());
             }
         };
-        self.call(Asked::Heartbeat, move |store| store.heartbeat(node, running), seen)
+        self.call(Asked::Heartbeat, move |store| store.heartbeat(node, pulse), seen)
     }
 
     fn leave(&self, node: NodeId) -> Answer<'_, ()> {
