@@ -46,10 +46,12 @@ const PAGES: &str = "PRAGMA wal_checkpoint(NOOP)";
 /// Transactions that take longer than this are not for the thread of a caller: what is won by not waking another is
 /// little beside it.
 const QUICK: Duration = Duration::from_micros(500);
-/// More pages than some transactions on the threads of callers add to the log,
+/// How many pages the transactions on the threads of callers may add to the log before somebody asks how long it is: that
+/// takes a tenth of such a transaction.
 const FEW_PAGES: i32 = 128;
-/// and how many those are: asking how long the log is takes a tenth of such a transaction.
-const SOME: u32 = 16;
+/// As many as one of them adds, and one for each so many bytes that it carries.
+const ITS_PAGES: i32 = 8;
+const PAGE: usize = 4096;
 
 /// What is done together.
 #[derive(Clone, Copy)]
@@ -90,8 +92,8 @@ pub(crate) struct Desk {
     pub(crate) news: Instant,
     /// How long a transaction took lately.
     pub(crate) pace: Duration,
-    /// How many transactions callers may do before somebody asks how long the log is.
-    pub(crate) unasked: u32,
+    /// How many pages callers may add to the log before somebody asks how long it is.
+    pub(crate) unasked: i32,
     /// Set when the thread that writes is gone: whoever finds that is to find the whole store closed.
     pub(crate) is_abandoned: bool,
     /// `None` for a database in memory.
@@ -146,14 +148,18 @@ impl Desk {
     }
 
     /// Does something in a transaction of its own if that is quick and needs no waiting. `None` when it is not, or
-    /// when it fails: nothing was done then.
-    pub(crate) fn at_once<T>(&mut self, mut work: impl FnMut(&mut Self) -> Result<T, Fault>) -> Option<T> {
+    /// when it fails: nothing was done then. It carries so many bytes.
+    pub(crate) fn at_once<T>(
+        &mut self,
+        bytes: usize,
+        mut work: impl FnMut(&mut Self) -> Result<T, Fault>,
+    ) -> Option<T> {
         if self.is_abandoned || self.pace > QUICK {
             return None;
         }
         let locks = self.locks.clone();
         let turn = locks.as_ref().map(|locks| locks.turnstile.pass_at_once()).transpose().ok()?;
-        if turn.as_ref().is_some_and(Option::is_none) || self.log_needs_work().unwrap_or(true) {
+        if turn.as_ref().is_some_and(Option::is_none) || self.log_needs_work(bytes).unwrap_or(true) {
             return None;
         }
         let mut done = None;
@@ -183,20 +189,21 @@ impl Desk {
         }
     }
 
-    /// Whether the next transaction makes room in the log or moves it to the database, which takes many times as long
-    /// as the transaction itself.
-    fn log_needs_work(&mut self) -> rusqlite::Result<bool> {
+    /// Whether the next transaction, of so many bytes, makes room in the log or moves it to the database, which takes many
+    /// times as long as the transaction itself.
+    fn log_needs_work(&mut self, bytes: usize) -> rusqlite::Result<bool> {
         let Some(log) = &mut self.log else { return Ok(false) };
         if log.is_short() {
             return Ok(true);
         }
-        if let Some(left) = self.unasked.checked_sub(1) {
-            self.unasked = left;
+        let added = i32::try_from(bytes / PAGE).unwrap_or(FEW_PAGES) + ITS_PAGES;
+        if self.unasked >= added {
+            self.unasked -= added;
             return Ok(false);
         }
         let pages: i32 = self.book.conn.prepare_cached(PAGES)?.query_row([], |row| row.get(1))?;
         let is_long = pages > CHECKPOINT_PAGES - FEW_PAGES;
-        self.unasked = if is_long { 0 } else { SOME - 1 };
+        self.unasked = if is_long { 0 } else { FEW_PAGES - added };
         Ok(is_long)
     }
 

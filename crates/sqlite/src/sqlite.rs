@@ -310,11 +310,12 @@ impl Store for Sqlite {
     fn commit_at_once(&self, node: Option<NodeId>, batch: &[Unit]) -> Option<Vec<Result<Written, Refusal>>> {
         let threads = self.threads.read();
         let threads = threads.as_ref()?;
-        if commit::payload(batch) > SMALL {
+        let bytes = commit::payload(batch);
+        if bytes > SMALL {
             return None;
         }
         let mut desk = threads.desk.try_lock()?;
-        let done = desk.at_once(|desk| commit::commit(desk, node, batch));
+        let done = desk.at_once(bytes, |desk| commit::commit(desk, node, batch));
         // Whoever waits for it has waited for this.
         MutexGuard::unlock_fair(desk);
         done
