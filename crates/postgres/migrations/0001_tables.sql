@@ -290,3 +290,236 @@ CREATE TABLE {s}.cell (
     version bigint NOT NULL,
     body    bytea  NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- What a batch writes of one kind, of runs that its node holds beyond doubt, and of runs that begin. With a node it is a
+-- transaction by itself, fenced, in one message each way: what nearly every batch is while little happens. Every statement in
+-- here sees what was committed before it, and so the fence what was committed before its lock was given. Without a node it is
+-- a part of a transaction that is fenced already, or that no node acts in. `empty` are rows of `holding` of which nothing is
+-- left. All answer the time of the transaction.
+--
+-- Most batches of a quiet engine have one of a kind: these are written without lists, in half the time.
+--
+-- A list of one stands for all: most of what is written together differs in little but the runs. Lists are spread out by the
+-- select itself: from a function in the `FROM` the server would first gather all of them.
+CREATE FUNCTION {s}.enter(share bigint, node uuid, empty bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    time_is bigint;
+BEGIN
+    IF node IS NULL THEN
+        time_is := {s}.clock();
+    ELSE
+        PERFORM pg_advisory_xact_lock_shared(share);
+        IF EXISTS (SELECT FROM {s}.node AS n WHERE n.id = enter.node AND NOT n.dead) THEN
+            time_is := {s}.clock();
+        ELSE
+            time_is := {s}.fence(node);
+        END IF;
+    END IF;
+    IF empty IS NOT NULL THEN
+        DELETE FROM {s}.holding WHERE no = ANY (empty);
+    END IF;
+    RETURN time_is;
+END $$;
+
+-- What stands for all; NULL where each has its own.
+CREATE FUNCTION {s}.sole(list anyarray) RETURNS anyelement LANGUAGE sql IMMUTABLE AS
+    $$ SELECT CASE WHEN cardinality(list) = 1 THEN list[1] END $$;
+
+-- Records. One that is there already fails the batch, which is then written with care.
+CREATE FUNCTION {s}.write_steps(
+    share bigint, node uuid, empty bigint[],
+    runs uuid[], generations int[], names text[], attempts int[], starts_in int[], epochs int[], kinds smallint[],
+    starts_at bigint[], ends_at bigint[], outputs bytea[], details bytea[]
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    time_is       bigint   := {s}.enter(share, node, empty);
+    a_generation  int      := {s}.sole(generations);
+    a_name        text     := {s}.sole(names);
+    an_attempt    int      := {s}.sole(attempts);
+    a_started_in  int      := {s}.sole(starts_in);
+    an_epoch      int      := {s}.sole(epochs);
+    a_kind        smallint := {s}.sole(kinds);
+    an_output     bytea    := {s}.sole(outputs);
+    a_detail      bytea    := {s}.sole(details);
+BEGIN
+    INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail)
+    SELECT u.run, coalesce(u.generation, a_generation), coalesce(u.name, a_name), coalesce(u.attempt, an_attempt),
+           coalesce(u.started_in, a_started_in), coalesce(u.epoch, an_epoch), coalesce(u.kind, a_kind), u.started_at,
+           u.ended_at, coalesce(u.output, an_output), coalesce(u.detail, a_detail)
+    FROM (SELECT unnest(runs) AS run, unnest(generations) AS generation, unnest(names) AS name,
+                 unnest(attempts) AS attempt, unnest(starts_in) AS started_in, unnest(epochs) AS epoch,
+                 unnest(kinds) AS kind, unnest(starts_at) AS started_at, unnest(ends_at) AS ended_at,
+                 unnest(outputs) AS output, unnest(details) AS detail) AS u;
+    RETURN time_is;
+END $$;
+
+CREATE FUNCTION {s}.write_step(
+    share bigint, node uuid, empty bigint[],
+    a_run uuid, a_generation int, a_name text, an_attempt int, a_started_in int, an_epoch int, a_kind smallint,
+    a_started_at bigint, an_ended_at bigint, an_output bytea, a_detail bytea
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    time_is bigint := {s}.enter(share, node, empty);
+BEGIN
+    INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, detail)
+    VALUES (a_run, a_generation, a_name, an_attempt, a_started_in, an_epoch, a_kind, a_started_at, an_ended_at, an_output,
+            a_detail);
+    RETURN time_is;
+END $$;
+
+-- Ends. A last step that only completed comes with them.
+CREATE FUNCTION {s}.write_ends(
+    share bigint, node uuid, empty bigint[],
+    workflows text[], runs uuid[], generations int[], states smallint[], claims bigint[], definitions bigint[],
+    outputs bytea[], failures bytea[], step_names text[], step_attempts int[], step_epochs int[],
+    steps_started_at bigint[], steps_ended_at bigint[], step_outputs bytea[]
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    time_is        bigint   := {s}.enter(share, node, empty);
+    a_workflow     text     := {s}.sole(workflows);
+    a_generation   int      := {s}.sole(generations);
+    a_state        smallint := {s}.sole(states);
+    a_claim        bigint   := {s}.sole(claims);
+    a_definition   bigint   := {s}.sole(definitions);
+    an_output      bytea    := {s}.sole(outputs);
+    a_failure      bytea    := {s}.sole(failures);
+    a_step_name    text     := {s}.sole(step_names);
+    a_step_attempt int      := {s}.sole(step_attempts);
+    a_step_epoch   int      := {s}.sole(step_epochs);
+    a_step_output  bytea    := {s}.sole(step_outputs);
+BEGIN
+    -- Only a queue that was declared has slots.
+    IF EXISTS (SELECT FROM {s}.queue) THEN
+        DELETE FROM {s}.slot WHERE run = ANY (runs);
+    END IF;
+    INSERT INTO {s}.ended (workflow, run, generation, state, at, claim, definition, output, failure, step_name,
+                           step_attempt, step_epoch, step_started_at, step_ended_at, step_output)
+    SELECT coalesce(u.workflow, a_workflow), u.run, coalesce(u.generation, a_generation), coalesce(u.state, a_state),
+           time_is, coalesce(u.claim, a_claim), coalesce(u.definition, a_definition), coalesce(u.output, an_output),
+           coalesce(u.failure, a_failure), coalesce(u.step_name, a_step_name), coalesce(u.step_attempt, a_step_attempt),
+           coalesce(u.step_epoch, a_step_epoch), u.step_started_at, u.step_ended_at,
+           coalesce(u.step_output, a_step_output)
+    FROM (SELECT unnest(workflows) AS workflow, unnest(runs) AS run, unnest(generations) AS generation,
+                 unnest(states) AS state, unnest(claims) AS claim, unnest(definitions) AS definition,
+                 unnest(outputs) AS output, unnest(failures) AS failure, unnest(step_names) AS step_name,
+                 unnest(step_attempts) AS step_attempt, unnest(step_epochs) AS step_epoch,
+                 unnest(steps_started_at) AS step_started_at, unnest(steps_ended_at) AS step_ended_at,
+                 unnest(step_outputs) AS step_output) AS u;
+    DELETE FROM {s}.inbox WHERE run = ANY (runs);
+    RETURN time_is;
+END $$;
+
+CREATE FUNCTION {s}.write_end(
+    share bigint, node uuid, empty bigint[],
+    a_workflow text, a_run uuid, a_generation int, a_state smallint, a_claim bigint, a_definition bigint,
+    an_output bytea, a_failure bytea, a_step_name text, a_step_attempt int, a_step_epoch int,
+    a_step_started_at bigint, a_step_ended_at bigint, a_step_output bytea
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    time_is bigint := {s}.enter(share, node, empty);
+BEGIN
+    DELETE FROM {s}.slot WHERE run = a_run;
+    INSERT INTO {s}.ended (workflow, run, generation, state, at, claim, definition, output, failure, step_name,
+                           step_attempt, step_epoch, step_started_at, step_ended_at, step_output)
+    VALUES (a_workflow, a_run, a_generation, a_state, time_is, a_claim, a_definition, an_output, a_failure, a_step_name,
+            a_step_attempt, a_step_epoch, a_step_started_at, a_step_ended_at, a_step_output);
+    DELETE FROM {s}.inbox WHERE run = a_run;
+    RETURN time_is;
+END $$;
+
+-- Runs without keys that begin. One that is wanted by `holder` (that has a claim) is its own if nothing of the same line is
+-- ready. Answers in which of the lines something is, and the row of `holding`.
+CREATE FUNCTION {s}.write_starts(
+    share bigint, node uuid, empty bigint[], holder uuid,
+    ids uuid[], workflows text[], queues text[], priorities smallint[], delays bigint[], timeouts bigint[], inputs bytea[],
+    contexts bytea[], tag_lists text[], origins uuid[], traces text[], parents uuid[], parent_topics text[],
+    queue_keys text[], claims bigint[], definitions bigint[], lines int[], line_queues text[], line_workflows text[],
+    OUT time_is bigint, OUT busy_lines int[], OUT list_no bigint
+) LANGUAGE plpgsql AS $$
+DECLARE
+    a_workflow   text     := {s}.sole(workflows);
+    a_queue      text     := {s}.sole(queues);
+    a_priority   smallint := {s}.sole(priorities);
+    a_delay      bigint   := {s}.sole(delays);
+    a_timeout    bigint   := {s}.sole(timeouts);
+    an_input     bytea    := {s}.sole(inputs);
+    a_context    bytea    := {s}.sole(contexts);
+    a_tag_list   text     := {s}.sole(tag_lists);
+    an_origin    uuid     := {s}.sole(origins);
+    a_trace      text     := {s}.sole(traces);
+    a_claim      bigint   := {s}.sole(claims);
+    a_definition bigint   := {s}.sole(definitions);
+    a_line       int      := {s}.sole(lines);
+BEGIN
+    time_is := {s}.enter(share, node, empty);
+    busy_lines := ARRAY (
+        SELECT l.no::int FROM unnest(line_queues, line_workflows) WITH ORDINALITY AS l (queue, workflow, no)
+        WHERE EXISTS (SELECT FROM {s}.ready AS a
+              WHERE a.queue = l.queue AND a.lane = '' AND a.workflow = l.workflow OFFSET 0)
+           OR EXISTS (SELECT FROM {s}.queue AS d WHERE d.name = l.queue OFFSET 0));
+    INSERT INTO {s}.run (id, workflow, queue, priority, generation, definition, opened_at, recoveries, created_at, timeout,
+                         input, context, tags, forked_from, trace, parent, parent_topic, queue_key)
+    SELECT u.id, coalesce(u.workflow, a_workflow), coalesce(u.queue, a_queue), coalesce(u.priority, a_priority), 1,
+           CASE WHEN coalesce(u.line, a_line) <> ALL (busy_lines) THEN coalesce(u.definition, a_definition) END,
+           CASE WHEN coalesce(u.delay, a_delay) > 0 THEN {s}.after(coalesce(u.delay, a_delay)) ELSE time_is END, 0, time_is,
+           coalesce(u.timeout, a_timeout), coalesce(u.input, an_input), coalesce(u.context, a_context),
+           coalesce(u.tags, a_tag_list), coalesce(u.forked_from, an_origin), coalesce(u.trace, a_trace), u.parent,
+           u.parent_topic, u.queue_key
+    FROM (SELECT unnest(ids) AS id, unnest(workflows) AS workflow, unnest(queues) AS queue, unnest(priorities) AS priority,
+                 unnest(delays) AS delay, unnest(timeouts) AS timeout, unnest(inputs) AS input,
+                 unnest(contexts) AS context, unnest(tag_lists) AS tags, unnest(origins) AS forked_from,
+                 unnest(traces) AS trace, unnest(parents) AS parent, unnest(parent_topics) AS parent_topic,
+                 unnest(queue_keys) AS queue_key, unnest(definitions) AS definition, unnest(lines) AS line) AS u;
+    INSERT INTO {s}.ready (queue, lane, workflow, priority, run)
+    SELECT coalesce(u.queue, a_queue), {s}.lane(u.queue_key), coalesce(u.workflow, a_workflow),
+           coalesce(u.priority, a_priority), u.id
+    FROM (SELECT unnest(ids) AS id, unnest(workflows) AS workflow, unnest(queues) AS queue, unnest(priorities) AS priority,
+                 unnest(delays) AS delay, unnest(claims) AS claim, unnest(lines) AS line,
+                 unnest(queue_keys) AS queue_key) AS u
+    WHERE coalesce(u.delay, a_delay) = 0
+      AND (coalesce(u.claim, a_claim) IS NULL OR coalesce(u.line, a_line) = ANY (busy_lines));
+    IF 0 < ANY (delays) THEN
+        INSERT INTO {s}.waiting (run, workflow, state, until, topics)
+        SELECT u.id, coalesce(u.workflow, a_workflow), 0, {s}.after(coalesce(u.delay, a_delay)), '{}'
+        FROM (SELECT unnest(ids) AS id, unnest(workflows) AS workflow, unnest(delays) AS delay) AS u
+        WHERE coalesce(u.delay, a_delay) > 0;
+    END IF;
+    IF holder IS NOT NULL THEN
+        INSERT INTO {s}.holding (node, claims, runs)
+        SELECT holder, array_agg(coalesce(u.claim, a_claim)), array_agg(u.id)
+        FROM (SELECT unnest(ids) AS id, unnest(claims) AS claim, unnest(lines) AS line) AS u
+        WHERE coalesce(u.claim, a_claim) IS NOT NULL AND coalesce(u.line, a_line) <> ALL (busy_lines) HAVING count(*) > 0
+        RETURNING no INTO list_no;
+    END IF;
+END $$;
+
+CREATE FUNCTION {s}.write_start(
+    share bigint, node uuid, empty bigint[], holder uuid,
+    an_id uuid, a_workflow text, a_queue text, a_priority smallint, a_delay bigint, a_timeout bigint, an_input bytea,
+    a_context bytea, a_tag_list text, an_origin uuid, a_trace text, a_parent uuid, a_parent_topic text,
+    a_queue_key text, a_claim bigint, a_definition bigint, a_line int, line_queue text, line_workflow text,
+    OUT time_is bigint, OUT busy_lines int[], OUT list_no bigint
+) LANGUAGE plpgsql AS $$
+BEGIN
+    time_is := {s}.enter(share, node, empty);
+    IF EXISTS (SELECT FROM {s}.ready AS a WHERE a.queue = line_queue AND a.lane = '' AND a.workflow = line_workflow)
+       OR EXISTS (SELECT FROM {s}.queue AS d WHERE d.name = line_queue) THEN
+        busy_lines := ARRAY[a_line];
+    ELSE
+        busy_lines := '{}';
+    END IF;
+    INSERT INTO {s}.run (id, workflow, queue, priority, generation, definition, opened_at, recoveries, created_at, timeout,
+                         input, context, tags, forked_from, trace, parent, parent_topic, queue_key)
+    VALUES (an_id, a_workflow, a_queue, a_priority, 1, CASE WHEN busy_lines = '{}' THEN a_definition END,
+            CASE WHEN a_delay > 0 THEN {s}.after(a_delay) ELSE time_is END, 0, time_is, a_timeout, an_input, a_context,
+            a_tag_list, an_origin, a_trace, a_parent, a_parent_topic, a_queue_key);
+    IF a_delay > 0 THEN
+        INSERT INTO {s}.waiting (run, workflow, state, until, topics)
+        VALUES (an_id, a_workflow, 0, {s}.after(a_delay), '{}');
+    ELSIF a_claim IS NULL OR busy_lines <> '{}' THEN
+        INSERT INTO {s}.ready (queue, lane, workflow, priority, run)
+        VALUES (a_queue, {s}.lane(a_queue_key), a_workflow, a_priority, an_id);
+    ELSE
+        INSERT INTO {s}.holding (node, claims, runs) VALUES (holder, ARRAY[a_claim], ARRAY[an_id]) RETURNING no INTO list_no;
+    END IF;
+END $$;

@@ -2,6 +2,7 @@
 
 mod alone;
 mod deliver;
+mod kind;
 mod leave;
 mod send;
 mod statements;

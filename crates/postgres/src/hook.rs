@@ -1,4 +1,4 @@
-//! Tells a crash test of every commit.
+//! What tests want of every commit.
 
 use std::{
     fmt,
@@ -16,21 +16,24 @@ use windlass_store::CommitMoment;
 pub(crate) struct Hook {
     call: Option<Arc<dyn Fn(CommitMoment) + Send + Sync>>,
     commits: Arc<AtomicU64>,
+    /// Whether no batch is one statement.
+    pub(crate) in_parts: bool,
 }
 
 impl Hook {
-    pub(crate) fn new(call: impl Fn(CommitMoment) + Send + Sync + 'static) -> Self {
-        Self { call: Some(Arc::new(call)), commits: Arc::default() }
+    /// Calls this around commits.
+    pub(crate) fn set(&mut self, call: impl Fn(CommitMoment) + Send + Sync + 'static) {
+        self.call = Some(Arc::new(call));
     }
 
     /// Makes a commit, and tells of it.
-    pub(crate) async fn around<E>(&self, commit: impl Future<Output = Result<(), E>>) -> Result<(), E> {
+    pub(crate) async fn around<T, E>(&self, commit: impl Future<Output = Result<T, E>>) -> Result<T, E> {
         let Some(call) = &self.call else { return commit.await };
         let number = self.commits.fetch_add(1, Ordering::Relaxed) + 1;
         call(CommitMoment::Before(number));
-        commit.await?;
+        let committed = commit.await?;
         call(CommitMoment::After(number));
-        Ok(())
+        Ok(committed)
     }
 }
 

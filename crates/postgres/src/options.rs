@@ -112,7 +112,14 @@ impl PostgresOptions {
     /// Calls `hook` just before every commit is sent and just after it is answered, for crash tests. It is called on the
     /// thread of the connections.
     pub fn on_commit(mut self, hook: impl Fn(CommitMoment) + Send + Sync + 'static) -> Self {
-        self.hook = Hook::new(hook);
+        self.hook.set(hook);
+        self
+    }
+
+    /// Sends every batch in parts, also one that could be a single statement, so that a test can stop it in between.
+    #[doc(hidden)]
+    pub fn in_parts(mut self) -> Self {
+        self.hook.in_parts = true;
         self
     }
 

@@ -168,6 +168,18 @@ impl Session {
         }
     }
 
+    /// Whether a batch may be one statement that is a transaction by itself: on a connection that others use too, what each
+    /// transaction has to set for itself needs one around it.
+    pub(crate) const fn commits_by_statements(&self) -> bool {
+        matches!(self.way, Way::Own) && !self.hook.in_parts
+    }
+
+    /// Sends a statement that is a transaction by itself, and has the fence in it if a node acts.
+    pub(crate) async fn commit_by(&self, sql: &'static str, params: Params<'_>) -> Result<Row, Fault> {
+        let statement = self.statement(sql).await?;
+        self.hook.around(statement.one(&self.client, params)).await
+    }
+
     /// Reads several things as they are at one instant.
     pub(crate) async fn look<T>(&self, work: impl AsyncFnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
         self.begin_reading().await?;

@@ -11,34 +11,31 @@ pub(super) const FACTS: &str = "\
     LEFT JOIN LATERAL (\
         SELECT * FROM {s}.ended WHERE workflow = r.workflow AND run = r.id AND generation = r.generation OFFSET 0) AS e ON true \
     ORDER BY u.no";
-/// Records of runs that the node holds beyond doubt. One that is there already fails the batch, which is then written
-/// with care.
-pub(super) const CHECKED_STEPS: &str = "\
-    INSERT INTO {s}.step (run, generation, name, attempt, started_in, epoch, kind, started_at, ended_at, output, \
-        detail) \
-    SELECT unnest($1::uuid[]), unnest($2::int[]), unnest($3::text[]), unnest($4::int[]), unnest($5::int[]), \
-        unnest($6::int[]), unnest($7::smallint[]), unnest($8::bigint[]), unnest($9::bigint[]), unnest($10::bytea[]), \
-        unnest($11::bytea[])";
-/// Ends of runs that the node holds beyond doubt. A last step that only completed comes with them.
-pub(super) const KNOWN_ENDS: &str = "\
-    WITH freed AS (DELETE FROM {s}.slot WHERE run = ANY ($2::uuid[])) \
-    INSERT INTO {s}.ended (workflow, run, generation, state, at, claim, definition, output, failure, step_name, \
-                           step_attempt, step_epoch, step_started_at, step_ended_at, step_output) \
-    SELECT u.workflow, u.run, u.generation, u.state, (SELECT {s}.clock()), u.claim, u.definition, u.output, u.failure, \
-           u.step_name, u.step_attempt, u.step_epoch, u.step_started_at, u.step_ended_at, u.step_output \
-    FROM (SELECT unnest($1::text[]) AS workflow, unnest($2::uuid[]) AS run, unnest($3::int[]) AS generation, \
-        unnest($4::smallint[]) AS state, unnest($5::bigint[]) AS claim, unnest($6::bigint[]) AS definition, \
-        unnest($7::bytea[]) AS output, unnest($8::bytea[]) AS failure, unnest($9::text[]) AS step_name, \
-        unnest($10::int[]) AS step_attempt, unnest($11::int[]) AS step_epoch, unnest($12::bigint[]) AS \
-        step_started_at, unnest($13::bigint[]) AS step_ended_at, unnest($14::bytea[]) AS step_output) AS u";
-/// What was published goes in the order of keys, as everybody locks it. That comes before the saved values go, so that
+/// Records of runs that the node holds beyond doubt, and one record. Of what `write_…` does,
+/// [`0001_tables.sql`](../../migrations/0001_tables.sql) says more; each is a whole transaction or a part of one.
+pub(super) const WRITE_STEPS: &str =
+    "SELECT {s}.write_steps($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+pub(super) const WRITE_STEP: &str =
+    "SELECT {s}.write_step($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+/// Ends of runs that the node holds beyond doubt, and one end.
+pub(super) const WRITE_ENDS: &str =
+    "SELECT {s}.write_ends($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+pub(super) const WRITE_END: &str =
+    "SELECT {s}.write_end($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+/// Runs without keys that begin, and one that does.
+pub(super) const WRITE_STARTS: &str = "\
+    SELECT time_is, busy_lines, list_no FROM {s}.write_starts($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, \
+        $15, $16, $17, $18, $19, $20, $21, $22, $23)";
+pub(super) const WRITE_START: &str = "\
+    SELECT time_is, busy_lines, list_no FROM {s}.write_start($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, \
+        $15, $16, $17, $18, $19, $20, $21, $22, $23)";
+/// What was published goes in the order of keys, as everybody locks it. That comes before the inbox and the saved values go, so that
 /// none comes after.
 pub(super) const CHECKED_SPREAD: &str = "\
     WITH published AS MATERIALIZED (\
         SELECT run, step, attempt FROM {s}.spread WHERE run = ANY($1) ORDER BY run, step, attempt FOR UPDATE) \
     DELETE FROM {s}.spread AS s USING published AS p \
     WHERE s.run = p.run AND s.step = p.step AND s.attempt = p.attempt";
-pub(super) const CHECKED_INBOX: &str = "DELETE FROM {s}.inbox WHERE run = ANY($1)";
 pub(super) const CHECKED_SAVED: &str = "DELETE FROM {s}.saved WHERE run = ANY($1)";
 /// Records of runs that the node holds. One that is there already stays as it is.
 pub(super) const STEPS: &str = "\
@@ -112,48 +109,6 @@ pub(super) const DECLARE: &str = "\
     WHERE NOT EXISTS (SELECT FROM {s}.run AS r WHERE r.id = u.run OFFSET 0) AND (u.key IS NULL OR EXISTS (\
         SELECT FROM {s}.key AS k WHERE k.workflow = u.workflow AND k.key = u.key AND k.run = u.run OFFSET 0)) \
     ORDER BY u.queue ON CONFLICT DO NOTHING";
-/// Runs without keys that begin. One that is wanted by the node is its own if nothing of the same line is ready. Answers
-/// in which of the lines something is, and the row of `holding`.
-pub(super) const FRESH: &str = "\
-    WITH seen AS MATERIALIZED (\
-        SELECT {s}.clock() AS now, ARRAY (\
-            SELECT l.no::int FROM unnest($15::text[], $16::text[]) WITH ORDINALITY AS l (queue, workflow, no) \
-            WHERE EXISTS (SELECT FROM {s}.ready AS a \
-                  WHERE a.queue = l.queue AND a.lane = '' AND a.workflow = l.workflow OFFSET 0) \
-               OR EXISTS (SELECT FROM {s}.queue AS d WHERE d.name = l.queue OFFSET 0)) AS busy), \
-    started AS (\
-        INSERT INTO {s}.run (id, workflow, queue, priority, generation, definition, opened_at, recoveries, \
-                             created_at, timeout, input, context, tags, forked_from, trace, parent, parent_topic, \
-                             queue_key) \
-        SELECT u.id, u.workflow, u.queue, u.priority, 1, \
-               CASE WHEN u.line <> ALL(busy) THEN u.definition END, \
-               CASE WHEN u.delay > 0 THEN {s}.after(u.delay) ELSE now END, 0, now, u.timeout, u.input, u.context, \
-               u.tags, u.forked_from, u.trace, u.parent, u.parent_topic, u.queue_key \
-        FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS workflow, unnest($3::text[]) AS queue, \
-            unnest($4::smallint[]) AS priority, unnest($5::bigint[]) AS delay, unnest($6::bigint[]) AS timeout, \
-            unnest($7::bytea[]) AS input, unnest($8::bytea[]) AS context, unnest($9::text[]) AS tags, \
-            unnest($10::uuid[]) AS forked_from, unnest($11::text[]) AS trace, unnest($13::bigint[]) AS definition, \
-            unnest($14::int[]) AS line, unnest($18::uuid[]) AS parent, unnest($19::text[]) AS parent_topic, \
-            unnest($20::text[]) AS queue_key) AS u, seen), \
-    ready AS (\
-        INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
-        SELECT u.queue, {s}.lane(u.queue_key), u.workflow, u.priority, u.id \
-        FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS workflow, unnest($3::text[]) AS queue, \
-            unnest($4::smallint[]) AS priority, unnest($5::bigint[]) AS delay, unnest($12::bigint[]) AS claim, \
-            unnest($14::int[]) AS line, unnest($20::text[]) AS queue_key) AS u, seen \
-        WHERE u.delay = 0 AND (u.claim IS NULL OR u.line = ANY(busy))), \
-    waiting AS (\
-        INSERT INTO {s}.waiting (run, workflow, state, until, topics) \
-        SELECT u.id, u.workflow, 0, {s}.after(u.delay), '{}' \
-        FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS workflow, unnest($5::bigint[]) AS delay) AS u \
-            WHERE u.delay > 0), \
-    holding AS (\
-        INSERT INTO {s}.holding (node, claims, runs) \
-        SELECT $17::uuid, array_agg(u.claim), array_agg(u.id) \
-        FROM (SELECT unnest($1::uuid[]) AS id, unnest($12::bigint[]) AS claim, unnest($14::int[]) AS line) AS u, seen \
-        WHERE u.claim IS NOT NULL AND u.line <> ALL(busy) HAVING count(*) > 0 \
-        RETURNING no) \
-    SELECT busy, (SELECT no FROM holding) FROM seen";
 /// Runs that begin. One that is wanted by the node is its own if nothing of the same line is ready.
 pub(super) const STARTS: &str = "\
     WITH new AS MATERIALIZED (\

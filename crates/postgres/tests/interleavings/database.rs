@@ -108,7 +108,9 @@ impl Database {
             .unwrap();
         let maker = open(&schema, &format!("{front}@{server}/{back}"), "maker", options).await;
         let through = format!("{front}@127.0.0.1:{}/{back}", proxy.port());
-        let stopped = open(&schema, &through, "stopped", options).await;
+        let stopped = PostgresOptions::new().schema(&schema).connections(2).in_parts();
+        let stopped = stopped.open(&url(&schema, &through, "stopped", options)).await.unwrap();
+        let stopped = Arc::new(stopped);
         let applications = Applications {
             stopped: Arc::new(connect(&url(&schema, &through, "stopped", options)).await),
             free: Arc::new(connect(&url(&schema, cluster().url(), "free", options)).await),

@@ -93,6 +93,19 @@ async fn a_batch_of_a_handle_that_knows_what_its_node_holds_is_fenced_all_the_sa
     waits_there_and_is_fenced(&database, &database.maker, "maker", batch()).await;
 }
 
+/// What is a transaction by itself: the fence is in it.
+#[tokio::test]
+async fn a_batch_that_is_one_statement_is_fenced_where_it_waits() {
+    for isolation in ["", SERIALIZABLE, REPEATABLE_READ] {
+        for act in [(FIRST, record(vec![])), (FIRST, end()), (NEWER, owned(9)), (NEW, start(new_run()))] {
+            let database = Database::with(isolation).await;
+            World::Stale.make(&Stage::Tables(&database)).await;
+            let batch = Ask::commit(ONE, vec![act]);
+            waits_there_and_is_fenced(&database, &database.maker, "maker", batch).await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_batch_is_fenced_on_a_database_that_is_serializable() {
     waits_and_is_fenced(&Database::with(SERIALIZABLE).await).await;
