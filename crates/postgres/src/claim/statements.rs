@@ -69,7 +69,7 @@ pub(super) const TAKE: &str = "\
               AND (a.priority, a.run) >= (line.priority, line.run) \
             ORDER BY a.priority, a.run LIMIT least(line.room, $7::bigint) FOR UPDATE SKIP LOCKED) AS head \
         CROSS JOIN LATERAL (\
-            SELECT tenure, octet_length(input) + coalesce(octet_length(context), 0) AS own, \
+            SELECT ctid AS place, tenure, octet_length(input) + coalesce(octet_length(context), 0) AS own, \
                    tenure = 1 AND has_records IS NULL AS is_new \
             FROM {s}.run WHERE id = head.run OFFSET 0) AS r), \
     light AS MATERIALIZED (\
@@ -79,7 +79,7 @@ pub(super) const TAKE: &str = "\
                         WHERE run = ANY (ARRAY (SELECT run FROM seen WHERE NOT is_new))), 0) < $8::bigint AS yes \
         FROM seen), \
     ranked AS (\
-        SELECT seen.*, row_number() OVER (PARTITION BY queue ORDER BY priority, run) AS place \
+        SELECT seen.*, row_number() OVER (PARTITION BY queue ORDER BY priority, run) AS rank \
         FROM seen WHERE NOT (SELECT yes FROM light)), \
     weighed AS (\
         SELECT ranked.*, sum(own \
@@ -88,11 +88,11 @@ pub(super) const TAKE: &str = "\
                           FROM {s}.step AS s WHERE s.run = ranked.run), 0) END \
             + coalesce((SELECT sum(octet_length(i.body)) FROM {s}.inbox AS i WHERE i.run = ranked.run), 0)) \
             OVER (ORDER BY priority, run ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS sum \
-        FROM ranked WHERE place <= room), \
+        FROM ranked WHERE rank <= room), \
     picked AS MATERIALIZED (\
-        SELECT entry, run, tenure, version FROM seen WHERE (SELECT yes FROM light) \
+        SELECT entry, place, run, tenure, version FROM seen WHERE (SELECT yes FROM light) \
         UNION ALL (\
-            SELECT entry, run, tenure, version FROM weighed WHERE sum IS NULL OR sum < $8::bigint \
+            SELECT entry, place, run, tenure, version FROM weighed WHERE sum IS NULL OR sum < $8::bigint \
             ORDER BY priority, run LIMIT $7::bigint)), \
     gone AS (\
         DELETE FROM {s}.ready WHERE ctid = ANY (ARRAY (SELECT entry FROM picked))), \
@@ -104,7 +104,7 @@ pub(super) const TAKE: &str = "\
     SELECT r.id, r.workflow, r.queue, r.priority, r.created_at, r.timeout, r.input, r.context, r.key, r.tags, \
            r.forked_from, r.trace, r.parent, r.parent_topic, r.queue_key, r.generation, r.definition, r.opened_at, r.recoveries, \
            r.tenure = 1 AND r.has_records IS NULL, (SELECT no FROM added), r.tenure \
-    FROM {s}.run AS r WHERE r.id = ANY (ARRAY (SELECT run FROM picked))";
+    FROM {s}.run AS r WHERE r.ctid = ANY (ARRAY (SELECT place FROM picked))";
 /// The limit keeps the planner from gathering all lines there are.
 pub(super) const MORE: &str = "\
     SELECT EXISTS (\
