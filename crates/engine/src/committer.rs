@@ -32,6 +32,7 @@ use crate::{
     boxed::boxed,
     identity::Identity,
     metric::CommitMeter,
+    order::is_fresh,
     run_loop::{Mail, RunCell},
 };
 
@@ -134,7 +135,7 @@ struct Lane {
 fn has_key(unit: &Unit) -> bool {
     match &unit.act {
         Act::Start(new) => new.key.is_some() || new.queue_key.is_some(),
-        Act::Send(message) => message.key.is_some(),
+        Act::Send(message) => message.key.as_deref().is_some_and(|key| !is_fresh(key)),
         _ => false,
     }
 }

@@ -10,6 +10,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use windlass_core::{Order, RunId, RunState, StepKind, UNDO, VERDICT, Verdict, nearest};
 use windlass_store::{Act, End, NewRun, Place, Refusal, RunImage, RunRow, StepRow};
@@ -33,7 +34,8 @@ pub struct Run<O> {
     id: RunId,
     workflow: Arc<str>,
     waiter: Option<Waiter>,
-    asking: Option<Asking>,
+    /// Nobody locks it: a handle that threads may share can be steered in a task of its own.
+    asking: Mutex<Option<Asking>>,
     output: PhantomData<fn() -> O>,
 }
 
@@ -50,7 +52,7 @@ pub enum Cancelled {
 
 impl<O> Run<O> {
     pub(crate) fn new(client: Client, id: RunId, workflow: Arc<str>) -> Self {
-        Self { client, id, workflow, waiter: None, asking: None, output: PhantomData }
+        Self { client, id, workflow, waiter: None, asking: Mutex::new(None), output: PhantomData }
     }
 
     /// A run whose end cannot have been missed, because the wait began before its start.
@@ -171,7 +173,7 @@ impl<O> Run<O> {
             return Err(Error::NotRetryable { run: self.id, state });
         }
         self.waiter = None;
-        self.asking = None;
+        *self.asking.get_mut() = None;
         let reopen = Act::Reopen { after: image.standing.generation };
         match self.client.hub().committer.write(self.id, reopen).await? {
             Ok(_) => {
@@ -355,12 +357,12 @@ impl<O: DeserializeOwned> Future for Run<O> {
         loop {
             if this.waiter.is_none() {
                 this.waiter = Some(this.client.hub().waiters.register(this.id));
-                this.asking = Some(this.ask());
+                *this.asking.get_mut() = Some(this.ask());
             }
-            if let Some(asking) = &mut this.asking
+            if let Some(asking) = this.asking.get_mut()
                 && let Poll::Ready(answer) = asking.as_mut().poll(cx)
             {
-                this.asking = None;
+                *this.asking.get_mut() = None;
                 match answer {
                     Ok(Some(end)) => return Poll::Ready(this.finish(&end)),
                     // A store that is out of reach for a moment is asked again by the watcher.

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, de::DeserializeOwned};
 
-use windlass_core::RunId;
-
 use crate::Error;
 
 /// What a program has to know to read what this one writes about schedules, triggers and batches.
@@ -23,11 +21,6 @@ pub(crate) fn check_format(what: &str, format: u32) -> Result<(), Error> {
         ..=FORMAT => Ok(()),
         _ => Err(Error::Newer { what: what.to_owned(), format, known: FORMAT }),
     }
-}
-
-/// The key of an order: a repeat that is sent because the answer was lost must not undo what somebody has told since.
-pub(crate) fn fresh_key() -> String {
-    RunId::new().to_string()
 }
 
 /// Reads what was written down. If it cannot be read because a newer program wrote it, the error says so.

@@ -6,7 +6,11 @@ use windlass_core::batch::{Origin, Tell};
 use windlass_store::{InboxRow, NewMessage};
 
 use super::declaration::Declaration;
-use crate::{Error, hub::Hub, keeping::fresh_key, order};
+use crate::{
+    Error,
+    hub::Hub,
+    order::{self, fresh_key},
+};
 
 /// The topic of items. Nothing waits for it: items stay where they are until they go.
 pub(super) const ITEM: &str = "!item";

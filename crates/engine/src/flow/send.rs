@@ -8,7 +8,11 @@ use windlass_core::RunId;
 use windlass_store::{Act, NewMessage, Refusal, RunImage};
 
 use super::{Event, Pending};
-use crate::{Client, Error, hub::Hub};
+use crate::{
+    Client, Error,
+    hub::Hub,
+    order::{fresh_key, is_fresh},
+};
 
 /// An event on its way to a run. It is durable when this future is ready.
 #[must_use = "nothing is sent before this is awaited"]
@@ -41,8 +45,12 @@ impl Sending {
         if event.is_empty() || event.starts_with(['!', '>']) {
             return Err(Error::EventName { name: event });
         }
+        if key.as_deref().is_some_and(is_fresh) {
+            return Err(Error::Invalid(format!("the key of the event `{event}` cannot begin with `!`")));
+        }
         client.refuse_own(run).await?;
-        let message = NewMessage { topic: event, body: payload?, key };
+        let key = key.unwrap_or_else(fresh_key);
+        let message = NewMessage { topic: event, body: payload?, key: Some(key) };
         match client.hub().committer.write(run, Act::Send(message)).await? {
             Ok(_) => {
                 client.nudge().await;

@@ -5,11 +5,7 @@ use windlass_core::{RunId, Time};
 use windlass_store::{InboxRow, NewMessage};
 
 use super::declaration::Declaration;
-use crate::{
-    Error,
-    hub::Hub,
-    keeping::{check_format, fresh_key},
-};
+use crate::{Error, hub::Hub, keeping::check_format, order::fresh_key};
 
 /// The topic of what people and programs tell a schedule.
 pub(crate) const TOLD: &str = "!schedule";

@@ -10,7 +10,7 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
-use windlass::{RunId, RunState};
+use windlass::{Client, Compressed, RunId, RunState, prelude::*};
 use windlass_core::NodeId;
 use windlass_store::{Act, Place, Refusal, Store, StoreError, Written};
 
@@ -36,6 +36,10 @@ fn is_park(act: &Act) -> bool {
 
 fn is_end(act: &Act) -> bool {
     matches!(act, Act::End { .. })
+}
+
+fn is_send(act: &Act) -> bool {
+    matches!(act, Act::Send(_))
 }
 
 fn is_start(act: &Act) -> bool {
@@ -279,7 +283,64 @@ async fn a_batch_whose_answer_was_lost_is_sent_again_and_written_once(room: Room
     engine.stop().await.expect("it stops");
 }
 
+const PAID: Event<u32> = Event::new("paid");
+
+/// Two payments, in the order in which they came.
+#[flow]
+async fn two_payments(cx: &Flow) -> windlass::Result<(u32, u32)> {
+    let first = cx.event(PAID).await?;
+    Ok((first, cx.event(PAID).await?))
+}
+
+async fn an_event_whose_answer_was_lost_is_sent_again_and_received_once(room: Room) {
+    let store = Arc::new(Faulty::new(room.store().await));
+    let sent = AtomicUsize::new(0);
+    store.on_call(move |asked| match asked {
+        asked if asked.commits(is_send) && sent.fetch_add(1, Ordering::SeqCst) == 0 => Fault::AnswerLost,
+        _ => Fault::None,
+    });
+    let engine = Engine::over(store).workflow(two_payments::workflow()).launch().await.expect("it launches");
+    let run = engine.start(two_payments::workflow(), ()).await.expect("the run starts");
+    run.send(PAID, &1).await.expect("it is sent");
+    run.send(PAID, &2).await.expect("it is sent");
+    let result = tokio::time::timeout(PATIENCE, run).await.expect("the run goes on");
+    assert_eq!(result.expect("the run completes"), (1, 2));
+    engine.stop().await.expect("it stops");
+}
+
+async fn a_pause_whose_answer_was_lost_does_not_undo_a_later_resume(room: Room) {
+    let stage = Stage::default();
+    let (falls, again) = (CancellationToken::new(), CancellationToken::new());
+    let store = Arc::new(Faulty::new(room.store().await));
+    let (sent, held) = (Arc::new(AtomicUsize::new(0)), again.clone());
+    let counted = Arc::clone(&sent);
+    store.on_call(move |asked| match asked {
+        asked if !asked.commits(is_send) => Fault::None,
+        _ if counted.fetch_add(1, Ordering::SeqCst) == 0 => Fault::AnswerLost,
+        _ => Fault::HeldUntil(held.clone()),
+    });
+    let engine = stage.engine("only", room.store().await, &falls).launch().await.expect("it launches");
+    let run = engine.start(stage.workflow(), 0).await.expect("the run starts");
+    let other = Client::over(store, Arc::new(Compressed::default())).await.expect("it connects");
+    let pausing = other.run(&stage.workflow(), run.id());
+    let pausing = tokio::spawn(async move { pausing.pause().await });
+    eventually("the pause is sent again", PATIENCE, || sent.load(Ordering::SeqCst) == 2);
+    run.resume().await.expect("the run is resumed");
+    again.cancel();
+    pausing.await.expect("nothing panics").expect("the pause is answered");
+    // Orders lie there until the next record of the run.
+    let image = room.store().await.load(run.id()).await.expect("a run can be loaded").expect("it is there");
+    let orders: Vec<_> = image.inbox.iter().map(|row| &*row.topic).collect();
+    assert_eq!(orders, ["!pause", "!resume"]);
+    falls.cancel();
+    let result = tokio::time::timeout(PATIENCE, run).await.expect("the run goes on");
+    assert_eq!(result.expect("the run completes"), 1);
+    engine.stop().await.expect("it stops");
+}
+
 on_both! {
+    an_event_whose_answer_was_lost_is_sent_again_and_received_once,
+    a_pause_whose_answer_was_lost_does_not_undo_a_later_resume,
     a_park_sent_twice_does_not_take_the_run_from_its_next_owner,
     a_park_sent_twice_does_not_park_the_run_that_the_same_node_has_claimed_again,
     a_node_that_is_cut_off_stops_what_it_runs_before_another_may_take_over,
