@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use windlass_store::{DefinitionId, DefinitionRow};
+use tokio_postgres::Row;
+use windlass_store::{DefinitionId, DefinitionRow, Versions};
 
 use crate::{column, error::Fault, session::Session};
 
@@ -11,6 +12,11 @@ const ADD: &str = "\
     INSERT INTO {s}.definition (workflow, version, body) VALUES ($1, $2, $3) \
     ON CONFLICT (workflow, version) DO NOTHING RETURNING id";
 const READ: &str = "SELECT workflow, version, body FROM {s}.definition WHERE id = $1";
+const NEWEST: &str = "\
+    SELECT workflow, version, body, id FROM {s}.definition \
+    WHERE id IN (SELECT max(id) FROM {s}.definition GROUP BY workflow) ORDER BY workflow";
+const OF: &str = "\
+    SELECT workflow, version, body, id FROM {s}.definition WHERE workflow = $1 ORDER BY id DESC LIMIT $2";
 
 /// The number of a version, given out on first sight.
 pub(crate) async fn define(session: &Session, new: &DefinitionRow) -> Result<DefinitionId, Fault> {
@@ -31,8 +37,26 @@ pub(crate) async fn define(session: &Session, new: &DefinitionRow) -> Result<Def
 /// The version with this number.
 pub(crate) async fn read(session: &Session, id: DefinitionId) -> Result<Option<DefinitionRow>, Fault> {
     let rows = session.query(READ, &[&id.0]).await?;
-    let Some(row) = rows.first() else { return Ok(None) };
+    rows.first().map(definition).transpose()
+}
+
+/// Versions with their numbers.
+pub(crate) async fn list(
+    session: &Session,
+    which: &Versions,
+) -> Result<Vec<(DefinitionId, DefinitionRow)>, Fault> {
+    let rows = match which {
+        Versions::Newest => session.query(NEWEST, &[]).await?,
+        Versions::Of { workflow, limit } => {
+            let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
+            session.query(OF, &[&&**workflow, &limit]).await?
+        }
+    };
+    rows.iter().map(|row| Ok((DefinitionId(row.try_get(3)?), definition(row)?))).collect()
+}
+
+fn definition(row: &Row) -> Result<DefinitionRow, Fault> {
     let (workflow, version): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
     let (workflow, version) = (Arc::from(workflow), Arc::from(version));
-    Ok(Some(DefinitionRow { workflow, version, body: column::bytes(row, 2)? }))
+    Ok(DefinitionRow { workflow, version, body: column::bytes(row, 2)? })
 }

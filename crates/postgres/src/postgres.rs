@@ -15,7 +15,7 @@ use windlass_store::{
     Aged, AgedRun, Along, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End,
     Fate, Heartbeat, Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Pulse, Query, QueueChange,
     QueueChanged, QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store, StoreError,
-    Swapped, Swept, Unit, Written,
+    Swapped, Swept, Unit, Versions, Written,
 };
 
 use crate::{
@@ -418,6 +418,10 @@ impl Store for Postgres {
 
     fn definition(&self, id: DefinitionId) -> Answer<'_, Option<DefinitionRow>> {
         self.ask(async move |_, session| definition::read(&session, id).await)
+    }
+
+    fn definitions(&self, which: Versions) -> Answer<'_, Vec<(DefinitionId, DefinitionRow)>> {
+        self.ask(async move |_, session| definition::list(&session, &which).await)
     }
 
     fn load(&self, run: RunId) -> Answer<'_, Option<RunImage>> {

@@ -19,7 +19,7 @@ use windlass_store::{
     Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End, Heartbeat,
     Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Pulse, Query, QueueChange, QueueChanged,
     QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, StepRow, Store, StoreError, Swapped,
-    Swept, Unit, Written,
+    Swept, Unit, Versions, Written,
 };
 
 use crate::{
@@ -386,6 +386,10 @@ impl Store for Sqlite {
 
     fn definition(&self, id: DefinitionId) -> Answer<'_, Option<DefinitionRow>> {
         self.read(move |book| definition::read(book, id))
+    }
+
+    fn definitions(&self, which: Versions) -> Answer<'_, Vec<(DefinitionId, DefinitionRow)>> {
+        self.read(move |book| definition::list(book, &which))
     }
 
     fn load(&self, run: RunId) -> Answer<'_, Option<RunImage>> {

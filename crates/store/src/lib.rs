@@ -49,7 +49,7 @@ pub use queue::{QueueChange, QueueChanged, QueueLimits, QueueRow, QueueState};
 pub use rate::Rate;
 pub use record::{
     DefinitionId, DefinitionRow, End, InboxRow, NodeRow, Parent, Place, RunImage, RunRow, RunSummary,
-    SavedRow, Standing, StepRow, Wait,
+    SavedRow, Standing, StepRow, Versions, Wait,
 };
 pub use spread::{NewSpread, OUTCOME, Reach, SpreadClaim, SpreadClaimed, SpreadKey, SpreadRow};
 pub use store::{

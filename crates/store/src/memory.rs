@@ -25,7 +25,7 @@ use crate::{
     Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End, Heartbeat,
     Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Pulse, Query, QueueChange, QueueChanged,
     QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store, StoreError, Swapped, Swept,
-    Unit, Written,
+    Unit, Versions, Written,
 };
 
 /// A store that keeps everything in memory: the shortest code that is right.
@@ -221,6 +221,10 @@ impl Store for Memory {
 
     fn definition(&self, id: DefinitionId) -> Answer<'_, Option<DefinitionRow>> {
         self.call(Call::Read, None, |state| Ok(state.definition(id)))
+    }
+
+    fn definitions(&self, which: Versions) -> Answer<'_, Vec<(DefinitionId, DefinitionRow)>> {
+        self.call(Call::Read, None, |state| Ok(state.versions(&which)))
     }
 
     fn load(&self, run: RunId) -> Answer<'_, Option<RunImage>> {

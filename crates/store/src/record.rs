@@ -24,6 +24,20 @@ pub struct DefinitionRow {
     pub body: Bytes,
 }
 
+/// Which versions of workflows to show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Versions {
+    /// The newest of each workflow, by the workflow's name, byte by byte.
+    Newest,
+    /// Those of one workflow, newest first.
+    Of {
+        /// The workflow's name.
+        workflow: Arc<str>,
+        /// How many at most.
+        limit: usize,
+    },
+}
+
 /// A run as its start describes it. It is written once and never changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRow {

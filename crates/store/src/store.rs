@@ -9,7 +9,7 @@ use windlass_core::{ClaimId, NodeId, RunId, Time};
 use crate::{
     Aged, AgedRun, Cell, DefinitionId, DefinitionRow, Discard, End, InboxRow, NodeRow, Page, Query,
     QueueChange, QueueChanged, QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow,
-    StoreError, Swapped, Unit, Written,
+    StoreError, Swapped, Unit, Versions, Written,
 };
 
 /// A store's answer, on its way.
@@ -122,6 +122,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// The version of a workflow with this number.
     fn definition(&self, id: DefinitionId) -> Answer<'_, Option<DefinitionRow>>;
+
+    /// Versions of workflows with their numbers. A version is newer than those that were [defined](Self::define) before it.
+    fn definitions(&self, which: Versions) -> Answer<'_, Vec<(DefinitionId, DefinitionRow)>>;
 
     /// A run with its records.
     fn load(&self, run: RunId) -> Answer<'_, Option<RunImage>>;

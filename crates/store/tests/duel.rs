@@ -11,7 +11,7 @@ use windlass_store::{
     Act, Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End,
     Heartbeat, Hint, InboxRow, Joined, KeyLife, Looked, NewNode, NodeRow, Page, Pulse, Query, QueueChange,
     QueueChanged, QueueRow, Reach, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store, Swapped,
-    Swept, Unit, Written,
+    Swept, Unit, Versions, Written,
     conformance::{Duel, Fixture, MemoryFixture},
 };
 
@@ -149,6 +149,10 @@ impl Store for Bent {
 
     fn definition(&self, id: DefinitionId) -> Answer<'_, Option<DefinitionRow>> {
         self.inner.definition(id)
+    }
+
+    fn definitions(&self, which: Versions) -> Answer<'_, Vec<(DefinitionId, DefinitionRow)>> {
+        self.inner.definitions(which)
     }
 
     fn load(&self, run: RunId) -> Answer<'_, Option<RunImage>> {

@@ -15,7 +15,7 @@ use windlass_store::{
     Act, Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End,
     Heartbeat, Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Pulse, Query, QueueChange,
     QueueChanged, QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store, StoreError,
-    Swapped, Swept, Unit, Written,
+    Swapped, Swept, Unit, Versions, Written,
 };
 
 /// A call that changes something, as a test may want to know it.
@@ -302,6 +302,10 @@ impl Store for Faulty {
 
     fn definition(&self, id: DefinitionId) -> Answer<'_, Option<DefinitionRow>> {
         self.call(Asked::Read, move |store| store.definition(id), |_| {})
+    }
+
+    fn definitions(&self, which: Versions) -> Answer<'_, Vec<(DefinitionId, DefinitionRow)>> {
+        self.call(Asked::Read, move |store| store.definitions(which), |_| {})
     }
 
     fn load(&self, run: RunId) -> Answer<'_, Option<RunImage>> {

@@ -17,6 +17,7 @@ mod queued_tasks;
 mod queues;
 mod spread;
 mod starting;
+mod versions;
 
 /// Makes the list of cases: what [`conformance_tests!`](crate::conformance_tests) expands to. A case that is
 /// not listed here is dead code, which the compiler reports.
@@ -276,5 +277,10 @@ cases! {
         each_condition_narrows_the_listing,
         runs_are_found_by_the_state_that_people_see,
         an_unknown_run_is_not_there,
+    }
+    versions {
+        the_newest_version_of_each_workflow_is_shown_by_name,
+        the_versions_of_a_workflow_are_shown_newest_first,
+        a_version_is_shown_with_the_body_that_came_with_it,
     }
 }

@@ -11,7 +11,7 @@ use windlass_core::{ClaimId, NodeId, RunId, StepKind, Time};
 use super::queue::Queue;
 use crate::{
     Cell, DefinitionId, DefinitionRow, End, NodeRow, Page, Place, Query, RunImage, RunSummary, StepRow,
-    StoreError, Swapped, Wait,
+    StoreError, Swapped, Versions, Wait,
 };
 
 /// Everything in the store.
@@ -183,6 +183,22 @@ impl State {
     pub(super) fn definition(&self, id: DefinitionId) -> Option<DefinitionRow> {
         let index = usize::try_from(id.0.checked_sub(1)?).ok()?;
         self.definitions.get(index).cloned()
+    }
+
+    pub(super) fn versions(&self, which: &Versions) -> Vec<(DefinitionId, DefinitionRow)> {
+        let mut found: Vec<_> = (1..).map(DefinitionId).zip(self.definitions.iter().cloned()).collect();
+        found.reverse();
+        match which {
+            Versions::Newest => {
+                found.sort_by(|(_, a), (_, b)| a.workflow.cmp(&b.workflow));
+                found.dedup_by(|(_, older), (_, newer)| older.workflow == newer.workflow);
+            }
+            Versions::Of { workflow, limit } => {
+                found.retain(|(_, row)| row.workflow == *workflow);
+                found.truncate(*limit);
+            }
+        }
+        found
     }
 
     pub(super) fn swap_cell(
