@@ -3,11 +3,11 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use serde_json::Value;
-use windlass_core::{Order, RunId, RunState};
-use windlass_store::{Act, Idle, NewEnd, NodeRow, Refusal, Store};
+use windlass_core::{Order, RunId, RunState, Time};
+use windlass_store::{Act, Idle, NewEnd, NodeRow, Query, Refusal, Store};
 
 use crate::{
-    Cancelled, Codec, Compressed, Error, QueueSetup, Queues, Run, Runs, Start, Workflow,
+    Cancelled, Codec, Compressed, Error, QueueSetup, Queues, Run, Runs, Start, Workflow, Workflows,
     backroom::Backroom,
     boxed::boxed,
     codec::Guarded,
@@ -115,6 +115,21 @@ impl Client {
         Run::new(self.clone(), id, Arc::from(workflow.name()))
     }
 
+    /// A run that was started before, here or elsewhere, by its id alone, whatever its workflow is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownRun`] when there is none, [`Error::Invalid`] when it is the engine's own, or the store cannot be asked.
+    pub async fn find_run(&self, id: RunId) -> Result<Run<Value>, Error> {
+        // Read from the listing, and not with all that is recorded of it.
+        let next = u128::from_be_bytes(*id.as_bytes()).checked_add(1);
+        let after = next.map(|next| RunId::from_bytes(next.to_be_bytes()));
+        let page = self.hub().store.find(Query { after, limit: 1, ..Query::default() }).await?;
+        let found = page.runs.into_iter().find(|run| run.id == id).ok_or(Error::UnknownRun(id))?;
+        refuse_steering(id, &found.workflow, found.key.as_deref())?;
+        Ok(Run::new(self.clone(), id, found.workflow))
+    }
+
     /// The run that was started under this key.
     ///
     /// # Errors
@@ -133,6 +148,17 @@ impl Client {
     /// Finds runs, and acts on many at once.
     pub fn runs(&self) -> Runs {
         Runs::new(self.clone())
+    }
+
+    /// The workflows that engines have brought to this database, without their code.
+    pub fn workflows(&self) -> Workflows {
+        Workflows::new(self.clone())
+    }
+
+    /// What time it is by the database's clock, as far as this process has followed it: the one that all records carry.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.hub().clock.now()
     }
 
     /// Declares a schedule, under a name: see [`schedule`](crate::schedule).

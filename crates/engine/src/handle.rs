@@ -16,7 +16,7 @@ use windlass_core::{Order, RunId, RunState, StepKind, UNDO, VERDICT, Verdict, ne
 use windlass_store::{Act, End, NewRun, Place, Refusal, RunImage, RunRow, StepRow};
 
 use crate::{
-    Client, Error, Event, Pending, RunError, RunStatus, Sending, Watch,
+    Client, Error, Event, Mark, Pending, RunError, RunStatus, Sending, Watch,
     discard::{Outcome, discard_by_hand},
     export,
     flow::{self, INHERITED},
@@ -39,6 +39,8 @@ pub struct Run<O> {
     output: PhantomData<fn() -> O>,
 }
 
+/// A question to the store. Only whoever awaits the run reaches into it: the lock is never taken, and is there so that
+/// threads can share a handle.
 type Asking = Pin<Box<dyn Future<Output = Result<Option<End>, Error>> + Send>>;
 
 /// What became of the wish to cancel a run.
@@ -147,6 +149,11 @@ impl<O> Run<O> {
     ///
     /// Awaiting the answer fails when the run has ended, when there is none, or when the payload cannot be kept.
     pub fn send<T: Serialize>(&self, event: Event<T>, payload: &T) -> Sending {
+        Sending::new(self.client.clone(), self.id, event.name(), payload)
+    }
+
+    /// Sends the run an event that is known by name only, with its payload as JSON: see [`send`](Self::send).
+    pub fn send_by_name(&self, event: impl Into<String>, payload: &serde_json::Value) -> Sending {
         Sending::new(self.client.clone(), self.id, event, payload)
     }
 
@@ -295,7 +302,13 @@ impl<O> Run<O> {
 
     /// A stream of what happens to the run, from its beginning to its end.
     pub fn watch(&self) -> Watch {
-        Watch::new(self.client.clone(), self.id)
+        Watch::new(self.client.clone(), self.id, None)
+    }
+
+    /// The same for somebody who was cut off after the step with this mark: what was recorded after it. The state is said
+    /// again first, if the run has not ended. A mark of a step that is no longer recorded begins from the beginning.
+    pub fn watch_after(&self, last: Mark) -> Watch {
+        Watch::new(self.client.clone(), self.id, Some(last))
     }
 
     async fn load(&self) -> Result<RunImage, Error> {

@@ -122,6 +122,7 @@ mod waiters;
 mod watch;
 mod watchdog;
 mod watcher;
+mod workflows;
 
 pub use authoring::*;
 pub use bytes;
@@ -146,11 +147,11 @@ pub use settings::{var, var_or};
 pub use start::{BulkStart, IfTaken, Start};
 pub use status::{AttemptStatus, CallStatus, RunStatus, TaskStatus};
 pub use tenants::{OpenTenants, Tenant, Tenants};
-pub use watch::{Update, Watch};
+pub use watch::{Mark, Update, Watch};
 pub use watchdog::Overdue;
 pub use windlass_core::{
-    CallKind, Changes, Context, ContextError, Failure, FailureKind, Retention, Retry, Rule, RunId, RunState,
-    Skip, StepKind, TaskState, Time, Verdict,
+    CallKind, Changes, Context, ContextError, Definition, Failure, FailureKind, NodeId, Retention, Retry,
+    Rule, RunId, RunState, Skip, StepKind, TaskState, Time, Verdict, to_dot, to_json, to_mermaid,
 };
 /// Turns an `async fn` into a workflow that goes on where it stopped, whatever happens to the process.
 ///
@@ -189,6 +190,7 @@ pub use windlass_macros::flow;
 #[cfg(feature = "macros")]
 pub use windlass_macros::{compose, machine, task, test, trigger, undo, workflow};
 pub use windlass_store as store;
+pub use workflows::{KnownWorkflow, Workflows};
 
 /// Waits for several calls of a durable function, and goes on with the first that ends.
 ///

@@ -15,6 +15,7 @@ use crate::{
     handle::verdict_of,
     run_loop::{Described, Mail},
     take_up,
+    workflows::recorded,
 };
 
 /// Where a run stands.
@@ -24,6 +25,25 @@ pub struct RunStatus {
     pub id: RunId,
     /// The workflow it is a run of.
     pub workflow: Arc<str>,
+    /// What it follows: the version that it was begun under, or that of this process if nobody has begun it. `None` when no
+    /// process has taken it up yet and this one does not know its workflow.
+    pub definition: Option<Arc<Definition>>,
+    /// The key it was started under.
+    pub key: Option<String>,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// The queue it is in.
+    pub queue: Arc<str>,
+    /// What it is counted by within its queue.
+    pub queue_key: Option<Arc<str>>,
+    /// 0 is the most urgent, 9 the least.
+    pub priority: u8,
+    /// The longest it may take.
+    pub timeout: Option<Duration>,
+    /// The run that started it, and waits for its end.
+    pub parent: Option<RunId>,
+    /// The run that it was forked from.
+    pub forked_from: Option<RunId>,
     /// Its state.
     pub state: RunState,
     /// How many times it was opened: 1, and one more for each retry.
@@ -142,14 +162,12 @@ pub(crate) async fn plan(client: &Client, image: &RunImage) -> Result<Arc<Plan>,
         (Some(id), Some(known)) if known.definition == id => Ok(Arc::clone(&known.plan)),
         (None, Some(known)) => Ok(Arc::clone(&known.plan)),
         (Some(id), _) => {
-            let what = || format!("the definition of workflow `{}`", image.run.workflow);
-            let missing =
-                || Error::Decode { what: what(), why: "it is missing from the database".to_owned() };
+            let missing = || Error::Decode {
+                what: format!("the definition of workflow `{}`", image.run.workflow),
+                why: "it is missing from the database".to_owned(),
+            };
             let row = client.hub().store.definition(id).await?.ok_or_else(missing)?;
-            let json = client.hub().read(what(), row.body)?;
-            let definition = Definition::from_json(&json)
-                .map_err(|why| Error::Decode { what: what(), why: why.to_string() })?;
-            Ok(Arc::new(Plan::new(Arc::new(definition))))
+            Ok(Arc::new(Plan::new(Arc::new(recorded(client, row)?))))
         }
         (None, None) => Err(Error::UnknownWorkflow { name: image.run.workflow.to_string(), nearest: None }),
     }
@@ -161,9 +179,12 @@ pub(crate) async fn of(client: &Client, image: RunImage) -> Result<RunStatus, Er
         Place::Waiting(wait) => (None, None, Some(wait.clone())),
         Place::Ready | Place::Owned { .. } => (None, None, None),
     };
-    let views = match plan(client, &image).await {
-        Ok(plan) => views(client, &image, plan, verdict.as_ref()).await?,
-        Err(Error::UnknownWorkflow { .. }) => Vec::new(),
+    let (definition, views) = match plan(client, &image).await {
+        Ok(plan) => {
+            let definition = Some(Arc::clone(&plan.definition));
+            (definition, views(client, &image, plan, verdict.as_ref()).await?)
+        }
+        Err(Error::UnknownWorkflow { .. }) => (None, Vec::new()),
         Err(error) => return Err(error),
     };
     let mut tasks: Vec<TaskStatus> =
@@ -203,6 +224,15 @@ pub(crate) async fn of(client: &Client, image: RunImage) -> Result<RunStatus, Er
     Ok(RunStatus {
         id: image.run.id,
         workflow: image.run.workflow,
+        definition,
+        key: image.run.key,
+        tags: image.run.tags,
+        queue: image.run.queue,
+        queue_key: image.run.queue_key,
+        priority: image.run.priority,
+        timeout: image.run.timeout,
+        parent: image.run.parent.map(|parent| parent.run),
+        forked_from: image.run.forked_from,
         state,
         calls,
         published,

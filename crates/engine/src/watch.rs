@@ -2,15 +2,18 @@
 
 use std::{
     collections::HashSet,
+    fmt,
     pin::Pin,
+    str::FromStr,
     sync::Arc,
     task::{Context, Poll},
 };
 
 use futures_core::Stream;
+use hmac_sha256::Hash;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use windlass_core::{Failure, RunId, RunState, Step, StepKind, Time, VERDICT, Verdict};
-use windlass_store::{Place, RunImage};
+use windlass_store::{Place, RunImage, StepRow};
 
 use crate::{Client, Error, boxed::boxed, handle::verdict_of, take_up};
 
@@ -25,6 +28,8 @@ pub enum Update {
     State(RunState),
     /// A step was recorded.
     Step {
+        /// What to go on after, if the watcher is cut off: see [`watch_after`](crate::Run::watch_after).
+        mark: Mark,
         /// The task's name, with the element's place in a `for_each`; or that of what a durable function called, and
         /// `charge/undo` for the undo of `charge`.
         name: Arc<str>,
@@ -50,6 +55,37 @@ pub enum Update {
     },
 }
 
+/// Names a recorded step of a run, for a watcher who was cut off and goes on where it stopped. It prints as sixteen digits,
+/// and is read from them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mark(u64);
+
+impl Mark {
+    fn of(row: &StepRow) -> Self {
+        let StepRow { generation, name, attempt, epoch, kind, .. } = row;
+        let digest = Hash::hash(format!("{generation} {attempt} {epoch} {kind:?} {name}").as_bytes());
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&digest[..8]);
+        Self(u64::from_be_bytes(bytes))
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl FromStr for Mark {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let is_one = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let mark = is_one.then(|| u64::from_str_radix(text, 16).ok()).flatten();
+        mark.map(Self).ok_or_else(|| Error::Invalid(format!("`{text}` is not the mark of a step")))
+    }
+}
+
 /// A stream of what happens to a run, from its beginning to its end.
 ///
 /// It is a `Stream`, and has a [`next`](Self::next) of its own.
@@ -59,10 +95,10 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn new(client: Client, run: RunId) -> Self {
+    pub(crate) fn new(client: Client, run: RunId, after: Option<Mark>) -> Self {
         let (sender, updates) = channel(AHEAD);
         tokio::spawn(boxed(async move {
-            let follower = Follower { client, run, seen: HashSet::new(), state: None };
+            let follower = Follower { client, run, after, seen: HashSet::new(), state: None };
             follower.follow(&sender).await;
         }));
         Self { updates }
@@ -86,6 +122,8 @@ impl Stream for Watch {
 struct Follower {
     client: Client,
     run: RunId,
+    /// Nothing up to this step is passed on.
+    after: Option<Mark>,
     seen: HashSet<(u32, Arc<str>, u32, StepKind, u32)>,
     state: Option<RunState>,
 }
@@ -132,8 +170,12 @@ impl Follower {
             send(watcher, Ok(Update::State(state))).await?;
         }
         self.state = Some(state);
+        if let Some(after) = self.after.take() {
+            let known = image.steps.iter().rposition(|row| Mark::of(row) == after).map_or(0, |last| last + 1);
+            self.seen.extend(image.steps[..known].iter().map(key));
+        }
         for row in &image.steps {
-            if !self.seen.insert((row.generation, Arc::clone(&row.name), row.attempt, row.kind, row.epoch)) {
+            if !self.seen.insert(key(row)) {
                 continue;
             }
             let step = take_up::step(self.client.hub(), row);
@@ -146,6 +188,7 @@ impl Follower {
                 continue;
             }
             let update = step.map(|step| Update::Step {
+                mark: Mark::of(row),
                 name: step.name.strip_prefix('/').map_or_else(|| Arc::clone(&step.name), Arc::from),
                 attempt: step.attempt,
                 kind: step.kind,
@@ -160,6 +203,11 @@ impl Follower {
         send(watcher, verdict.map(|verdict| Update::Ended { state, at: end.at, verdict })).await?;
         Ok(true)
     }
+}
+
+/// What tells a step from every other one of its run.
+fn key(row: &StepRow) -> (u32, Arc<str>, u32, StepKind, u32) {
+    (row.generation, Arc::clone(&row.name), row.attempt, row.kind, row.epoch)
 }
 
 async fn send(watcher: &Sender<Result<Update, Error>>, update: Result<Update, Error>) -> Result<(), Gone> {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use windlass_core::RunId;
 use windlass_store::{Act, NewMessage, Refusal, RunImage};
 
-use super::{Event, Pending};
+use super::Pending;
 use crate::{
     Client, Error,
     hub::Hub,
@@ -25,12 +25,18 @@ pub struct Sending {
 }
 
 impl Sending {
-    pub(crate) fn new<T: Serialize>(client: Client, run: RunId, event: Event<T>, payload: &T) -> Self {
-        let what = || format!("the event `{}`", event.name());
+    pub(crate) fn new<T: Serialize>(
+        client: Client,
+        run: RunId,
+        event: impl Into<String>,
+        payload: &T,
+    ) -> Self {
+        let event = event.into();
+        let what = || format!("the event `{event}`");
         let encoded = serde_json::to_vec(payload).map(Bytes::from);
         let encoded = encoded.map_err(|why| Error::Encode { what: what(), why: why.to_string() });
         let payload = encoded.and_then(|json| client.hub().keep(format_args!("{}", what()), json));
-        Self { client, run, event: event.name().to_owned(), payload, key: None }
+        Self { client, run, event, payload, key: None }
     }
 
     /// Makes a repeat harmless: the same key to the same run and event is received once, however often it is sent.

@@ -1,5 +1,6 @@
 //! What the engine does, in the laboratory's time.
 
+mod by_name;
 mod codec;
 mod fan_out;
 mod guards;
