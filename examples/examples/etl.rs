@@ -351,7 +351,7 @@ impl Terminal {
             let why = wait.and_then(|wait| wait.reason).unwrap_or_default();
             self.line("!", &format!("this code cannot continue the run: {why}; --fresh begins anew"));
         }
-        let Update::Step { name, attempt, kind, started_at, at, failure } = update else { return Ok(()) };
+        let Update::Step { name, attempt, kind, started_at, at, failure, .. } = update else { return Ok(()) };
         if self.seen.contains(&(name.to_string(), attempt)) {
             return Ok(());
         }

@@ -1,0 +1,117 @@
+//! What can be asked, and where.
+
+mod bulk;
+mod health;
+mod nodes;
+mod queues;
+mod runs;
+mod schedules;
+mod steering;
+mod triggers;
+mod watch;
+mod workflows;
+
+use std::sync::LazyLock;
+
+use axum::{
+    Json, Router,
+    extract::DefaultBodyLimit,
+    http::StatusCode,
+    middleware,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use utoipa::{
+    OpenApi,
+    openapi::{Info, OpenApi as Document},
+};
+use utoipa_axum::{router::OpenApiRouter, routes};
+use windlass::Client;
+
+use crate::{Problem, arrival::BODY_LIMIT, guard::guard};
+
+#[derive(OpenApi)]
+#[openapi(components(schemas(Problem)))]
+struct Described;
+
+/// The API over a client, to be mounted under any path of an [`axum::Router`].
+///
+/// Whoever can reach it can see and change everything: decide who that is before a request comes to it. Requests that
+/// change something are refused when the page of another site may have sent them.
+pub fn router(client: Client) -> Router {
+    let (router, _) = described().split_for_parts();
+    router
+        .route("/api/v1/openapi.json", get(document))
+        .fallback(nowhere)
+        .method_not_allowed_fallback(not_so)
+        .layer(DefaultBodyLimit::max(BODY_LIMIT))
+        .layer(middleware::from_fn(guard))
+        .with_state(client)
+}
+
+/// What can be asked, as an OpenAPI document in JSON.
+#[must_use]
+pub fn openapi() -> &'static str {
+    static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
+        let mut document: Document = described().into_openapi();
+        document.info = Info::new("Windlass", env!("CARGO_PKG_VERSION"));
+        document.info.description = Some("Sees and steers the runs of a Windlass database.".to_owned());
+        let json = document.to_pretty_json().expect("a document without maps of other keys is JSON");
+        json + "\n"
+    });
+    &DOCUMENT
+}
+
+fn described() -> OpenApiRouter<Client> {
+    OpenApiRouter::with_openapi(Described::openapi())
+        .routes(routes!(runs::list, runs::start))
+        .routes(routes!(bulk::bulk))
+        .routes(routes!(runs::show))
+        .routes(routes!(runs::document))
+        .routes(routes!(runs::events, steering::send))
+        .routes(routes!(watch::watch))
+        .routes(routes!(steering::cancel))
+        .routes(routes!(steering::terminate))
+        .routes(routes!(steering::pause))
+        .routes(routes!(steering::resume))
+        .routes(routes!(steering::retry))
+        .routes(routes!(steering::fork))
+        .routes(routes!(steering::discard))
+        .routes(routes!(workflows::list))
+        .routes(routes!(workflows::show))
+        .routes(routes!(nodes::list))
+        .routes(routes!(queues::list))
+        .routes(routes!(queues::show, queues::declare, queues::remove))
+        .routes(routes!(queues::pause))
+        .routes(routes!(queues::resume))
+        .routes(routes!(schedules::list))
+        .routes(routes!(schedules::show, schedules::remove))
+        .routes(routes!(schedules::trigger))
+        .routes(routes!(schedules::pause))
+        .routes(routes!(schedules::resume))
+        .routes(routes!(schedules::reset))
+        .routes(routes!(schedules::backfill))
+        .routes(routes!(triggers::list))
+        .routes(routes!(triggers::show))
+        .routes(routes!(triggers::ask))
+        .routes(routes!(triggers::pause))
+        .routes(routes!(triggers::resume))
+        .routes(routes!(triggers::reset))
+        .routes(routes!(health::health))
+}
+
+async fn document() -> Response {
+    ([(axum::http::header::CONTENT_TYPE, "application/json")], openapi()).into_response()
+}
+
+async fn nowhere() -> Problem {
+    Problem::unknown("not_found", "nothing is here: /api/v1/openapi.json says what can be asked")
+}
+
+async fn not_so() -> Problem {
+    let detail = "nothing is done here in this way: /api/v1/openapi.json says what can be asked";
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+}
+
+/// An answer, or why there is none.
+type Answer<T> = Result<Json<T>, Problem>;

@@ -1,0 +1,15 @@
+//! What the API answers.
+
+mod app;
+mod bulk;
+mod graphs;
+mod health;
+mod mounting;
+mod openapi;
+mod queues;
+mod rubbish;
+mod runs;
+mod safety;
+mod schedules;
+mod steering;
+mod watching;
