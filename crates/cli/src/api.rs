@@ -1,0 +1,123 @@
+//! The way to a database: the HTTP API, asked without a network.
+//!
+//! So what `--json` prints is what the API answers, and both refuse the same things in the same words.
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    http::{Method, Request, Response, header::CONTENT_TYPE},
+};
+use serde_json::Value;
+use tower::ServiceExt;
+use windlass::Client;
+
+use crate::trouble::Trouble;
+
+/// An API over a database.
+pub(crate) struct Api {
+    router: Router,
+}
+
+impl Api {
+    pub(crate) async fn open(url: &str) -> Result<Self, Trouble> {
+        Ok(Self { router: windlass_server::router(connect(&as_it_is(url)).await?) })
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Result<Value, Trouble> {
+        read(self.ask(Method::GET, path, Body::empty()).await?).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Result<Value, Trouble> {
+        read(self.ask(Method::POST, path, Body::from(body.to_string())).await?).await
+    }
+
+    /// An answer that comes bit by bit.
+    pub(crate) async fn stream(&self, path: &str) -> Result<Body, Trouble> {
+        let response = self.ask(Method::GET, path, Body::empty()).await?;
+        match response.status().is_success() {
+            true => Ok(response.into_body()),
+            false => Err(problem(&read_body(response).await?)),
+        }
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Body) -> Result<Response<Body>, Trouble> {
+        let request = Request::builder().method(method).uri(format!("/api/v1{path}"));
+        let request = request.header(CONTENT_TYPE, "application/json").body(body);
+        let request = request.map_err(|why| Trouble::Database(why.to_string()))?;
+        match self.router.clone().oneshot(request).await {
+            Ok(response) => Ok(response),
+            Err(never) => match never {},
+        }
+    }
+}
+
+/// Connects to a database.
+pub(crate) async fn connect(url: &str) -> Result<Client, Trouble> {
+    Client::connect(url).await.map_err(|error| Trouble::Database(error.to_string()))
+}
+
+async fn read(response: Response<Body>) -> Result<Value, Trouble> {
+    let is_done = response.status().is_success();
+    let body = read_body(response).await?;
+    if is_done { Ok(body) } else { Err(problem(&body)) }
+}
+
+async fn read_body(response: Response<Body>) -> Result<Value, Trouble> {
+    let unreadable = |why: String| Trouble::Database(format!("the answer cannot be read: {why}"));
+    let body = to_bytes(response.into_body(), usize::MAX).await.map_err(|why| unreadable(why.to_string()))?;
+    match body.is_empty() {
+        true => Ok(Value::Object(serde_json::Map::new())),
+        false => serde_json::from_slice(&body).map_err(|why| unreadable(why.to_string())),
+    }
+}
+
+fn problem(body: &Value) -> Trouble {
+    let text = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
+    match body["status"].as_u64().unwrap_or(500) {
+        404 => Trouble::Unknown(text("detail")),
+        500.. => Trouble::Database(text("detail")),
+        _ => Trouble::Refused { code: text("code"), detail: text("detail") },
+    }
+}
+
+/// The URL of a database that is not made or migrated by looking at it: a path that is misspelt is an error.
+pub(crate) fn as_it_is(url: &str) -> String {
+    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    let option = match scheme {
+        "sqlite" if url.contains(":memory:") || url.contains("mode=") => return url.to_owned(),
+        "sqlite" => "mode=rw",
+        "postgres" | "postgresql" if !url.contains("migrate=") => "migrate=no",
+        // A plain path is a file.
+        "" => return format!("sqlite://{url}?mode=rw"),
+        _ => return url.to_owned(),
+    };
+    let joint = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{joint}{option}")
+}
+
+/// Text as a part of a path or query.
+pub(crate) fn escape(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let escape = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(escape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_is_not_made_by_looking_at_it() {
+        assert_eq!(as_it_is("sqlite://app.db"), "sqlite://app.db?mode=rw");
+        assert_eq!(as_it_is("app.db"), "sqlite://app.db?mode=rw");
+        assert_eq!(as_it_is("sqlite://app.db?synchronous=full"), "sqlite://app.db?synchronous=full&mode=rw");
+        assert_eq!(as_it_is("sqlite::memory:"), "sqlite::memory:");
+        assert_eq!(as_it_is("postgres://h/d"), "postgres://h/d?migrate=no");
+        assert_eq!(as_it_is("postgres://h/d?migrate=yes"), "postgres://h/d?migrate=yes");
+    }
+
+    #[test]
+    fn text_is_escaped_byte_by_byte() {
+        assert_eq!(escape("a b/ü"), "a%20b%2F%C3%BC");
+    }
+}

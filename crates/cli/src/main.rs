@@ -1,0 +1,51 @@
+//! The command line of Windlass: sees and steers the runs of a database.
+
+mod api;
+mod command;
+mod paint;
+mod show;
+mod table;
+mod trouble;
+mod watch;
+
+use std::{
+    io::{self, IsTerminal, Write},
+    process::ExitCode,
+};
+
+use clap::Parser;
+
+use crate::{command::Cli, paint::Paint, trouble::Trouble};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match cli.run(&mut Output::new()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads has seen enough: `windlass runs list | head`.
+        Err(Trouble::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(trouble) => {
+            eprintln!("windlass: {trouble}");
+            ExitCode::from(trouble.code())
+        }
+    }
+}
+
+/// Where what is found goes.
+struct Output {
+    out: io::Stdout,
+    paint: Paint,
+}
+
+impl Output {
+    fn new() -> Self {
+        let no_color = std::env::var_os("NO_COLOR");
+        Self { out: io::stdout(), paint: Paint::chosen(io::stdout().is_terminal(), no_color.as_deref()) }
+    }
+
+    /// Writes a line, and has it seen at once.
+    fn line(&mut self, text: &str) -> Result<(), Trouble> {
+        writeln!(self.out, "{text}")?;
+        Ok(self.out.flush()?)
+    }
+}

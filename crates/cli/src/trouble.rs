@@ -1,0 +1,44 @@
+//! Why a command did not do what it was told, and the exit code that says so.
+
+use std::io;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Trouble {
+    /// Nothing says which database is meant.
+    #[error("which database? Say --url sqlite://app.db, or set WINDLASS_URL")]
+    NoUrl,
+    /// The database cannot be opened or used.
+    #[error("{0}")]
+    Database(String),
+    /// What was asked for is not there.
+    #[error("{0}")]
+    Unknown(String),
+    /// It was refused.
+    #[error("{detail} ({code})")]
+    Refused {
+        /// What it is, for programs.
+        code: String,
+        /// What it is, for people.
+        detail: String,
+    },
+    /// A run that was watched ended without completing.
+    #[error("the run ended as {0}")]
+    Ended(String),
+    /// What was found could not be written.
+    #[error("the output: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl Trouble {
+    /// The exit code of the program. Two is that of a command line that cannot be understood.
+    pub(crate) const fn code(&self) -> u8 {
+        match self {
+            Self::NoUrl => 2,
+            Self::Refused { .. } | Self::Output(_) => 1,
+            Self::Unknown(_) => 3,
+            Self::Database(_) => 4,
+            Self::Ended(_) => 5,
+        }
+    }
+}
