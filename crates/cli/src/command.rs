@@ -194,10 +194,13 @@ impl Cli {
     }
 }
 
+/// Makes lines for people of an answer.
+type Show = dyn Fn(&Value, Paint) -> Vec<String>;
+
 /// An answer, and how it is shown to people.
 struct Said {
     answer: Value,
-    show: Box<dyn Fn(&Value, Paint) -> Vec<String>>,
+    show: Box<Show>,
 }
 
 impl Said {

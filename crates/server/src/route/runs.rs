@@ -8,7 +8,7 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
-use windlass::{Client, Start};
+use windlass::{Client, Error, Start};
 
 use super::Answer;
 use crate::{
@@ -167,9 +167,23 @@ pub(crate) async fn start(
     word("the workflow", &new.workflow)?;
     // A run of a workflow that is misspelt would wait for ever.
     client.workflows().get(&new.workflow).await?;
-    let run = new.start(&client)?.await?;
+    let run = new.start(&client)?.await.map_err(not_here)?;
     let started = StartedRun { id: run.id().to_string(), workflow: run.workflow().to_owned() };
     Ok((StatusCode::CREATED, Json(started)))
+}
+
+/// An engine starts only what it has itself, though the database knows of more.
+fn not_here(error: Error) -> Problem {
+    match error {
+        Error::UnknownWorkflow { name, .. } => Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "unknown_workflow",
+            format!(
+                "the engine of this process has no workflow `{name}`: ask a process that has it, or an API over a `Client`"
+            ),
+        ),
+        other => other.into(),
+    }
 }
 
 /// The most tags that a run is started with.

@@ -196,6 +196,17 @@ async fn a_start_that_cannot_be_meant_is_refused(lab: Lab) -> Result<()> {
 }
 
 #[windlass::test]
+async fn an_engine_says_that_another_one_has_the_workflow(lab: Lab) -> Result<()> {
+    let _elsewhere = App::new(&lab).await;
+    let engine = lab.engine().launch().await?;
+    let app = App { router: windlass_server::router(engine.client()), engine };
+    let refused = app.post("/runs", json!({"workflow": "letters", "input": "x"})).await;
+    let detail = refused.is_problem(422, "unknown_workflow");
+    assert!(detail.starts_with("the engine of this process has no workflow `letters`"), "{detail}");
+    Ok(())
+}
+
+#[windlass::test]
 async fn a_body_that_is_no_json_or_too_large_is_refused(lab: Lab) -> Result<()> {
     let app = App::new(&lab).await;
     let send = async |body: Vec<u8>| {
