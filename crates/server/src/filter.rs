@@ -84,11 +84,12 @@ impl Filter {
         fits: impl Fn(RunState) -> bool,
     ) -> Result<Option<Runs>, Problem> {
         let meant = |state: &RunState| self.state.is_empty() || self.state.contains(&State::from(*state));
-        let mut states = RunState::ALL.into_iter().filter(|state| fits(*state) && meant(state)).peekable();
-        match states.peek() {
-            Some(_) => self.states(client, states).map(Some),
-            None => Ok(None),
-        }
+        let states: Vec<RunState> =
+            RunState::ALL.into_iter().filter(|state| fits(*state) && meant(state)).collect();
+        // A search for runs in none of the states is one for runs in any.
+        let is_any = states.is_empty();
+        let runs = self.states(client, states.into_iter())?;
+        Ok((!is_any).then_some(runs))
     }
 
     fn states(&self, client: &Client, states: impl Iterator<Item = RunState>) -> Result<Runs, Problem> {
