@@ -39,8 +39,7 @@ pub struct Run<O> {
     output: PhantomData<fn() -> O>,
 }
 
-/// A question to the store. Only whoever awaits the run reaches into it: the lock is never taken, and is there so that
-/// threads can share a handle.
+/// A question to the store.
 type Asking = Pin<Box<dyn Future<Output = Result<Option<End>, Error>> + Send>>;
 
 /// What became of the wish to cancel a run.

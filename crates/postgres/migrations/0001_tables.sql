@@ -308,7 +308,12 @@ BEGIN
     IF node IS NULL THEN
         time_is := {s}.clock();
     ELSE
-        PERFORM pg_advisory_xact_lock_shared(share);
+        PERFORM pg_catalog.pg_advisory_xact_lock_shared(share);
+        -- At any other level the check would see what was before the lock.
+        IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+            RAISE EXCEPTION 'this session is %, and a node writes at read committed',
+                pg_catalog.current_setting('transaction_isolation') USING ERRCODE = 'object_not_in_prerequisite_state';
+        END IF;
         IF EXISTS (SELECT FROM {s}.node AS n WHERE n.id = enter.node AND NOT n.dead) THEN
             time_is := {s}.clock();
         ELSE
@@ -388,10 +393,6 @@ DECLARE
     a_step_epoch   int      := {s}.sole(step_epochs);
     a_step_output  bytea    := {s}.sole(step_outputs);
 BEGIN
-    -- Only a queue that was declared has slots.
-    IF EXISTS (SELECT FROM {s}.queue) THEN
-        DELETE FROM {s}.slot WHERE run = ANY (runs);
-    END IF;
     INSERT INTO {s}.ended (workflow, run, generation, state, at, claim, definition, output, failure, step_name,
                            step_attempt, step_epoch, step_started_at, step_ended_at, step_output)
     SELECT coalesce(u.workflow, a_workflow), u.run, coalesce(u.generation, a_generation), coalesce(u.state, a_state),
@@ -405,6 +406,11 @@ BEGIN
                  unnest(step_attempts) AS step_attempt, unnest(step_epochs) AS step_epoch,
                  unnest(steps_started_at) AS step_started_at, unnest(steps_ended_at) AS step_ended_at,
                  unnest(step_outputs) AS step_output) AS u;
+    -- After the end, as where ends are written with care: two who write the same would wait for each other. Only a queue that
+    -- was declared has slots.
+    IF EXISTS (SELECT FROM {s}.queue) THEN
+        DELETE FROM {s}.slot WHERE run = ANY (runs);
+    END IF;
     DELETE FROM {s}.inbox WHERE run = ANY (runs);
     RETURN time_is;
 END $$;
@@ -418,11 +424,11 @@ CREATE FUNCTION {s}.write_end(
 DECLARE
     time_is bigint := {s}.enter(share, node, empty);
 BEGIN
-    DELETE FROM {s}.slot WHERE run = a_run;
     INSERT INTO {s}.ended (workflow, run, generation, state, at, claim, definition, output, failure, step_name,
                            step_attempt, step_epoch, step_started_at, step_ended_at, step_output)
     VALUES (a_workflow, a_run, a_generation, a_state, time_is, a_claim, a_definition, an_output, a_failure, a_step_name,
             a_step_attempt, a_step_epoch, a_step_started_at, a_step_ended_at, a_step_output);
+    DELETE FROM {s}.slot WHERE run = a_run;
     DELETE FROM {s}.inbox WHERE run = a_run;
     RETURN time_is;
 END $$;

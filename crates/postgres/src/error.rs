@@ -191,7 +191,9 @@ impl Fault {
             Self::Store(_) => return true,
             Self::Unreached(_) | Self::Silent(_) => return false,
         };
-        error.as_db_error().is_some_and(|error| error.parsed_severity() == Some(Severity::Error))
+        // One that is left in a transaction that failed would fail everything that comes.
+        let is_stuck = error.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION);
+        !is_stuck && error.as_db_error().is_some_and(|error| error.parsed_severity() == Some(Severity::Error))
     }
 
     /// What the caller of the store hears.
