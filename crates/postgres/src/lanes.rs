@@ -343,7 +343,8 @@ impl Walk<'_> {
         Ok(lanes)
     }
 
-    /// How many of each lane the rate of its key lets be taken, and, when that is none, when the next one may be.
+    /// How many of each lane the rate of its key lets be taken, and, when that is none, when the next one may be. What has no
+    /// key has no such rate: under the empty lane it is noted what the whole queue began.
     async fn allowed(
         &self,
         lanes: Vec<String>,
@@ -353,7 +354,10 @@ impl Walk<'_> {
             return Ok(lanes.into_iter().map(|lane| (lane, (usize::MAX, None))).collect());
         };
         let begun = queue::begun(self.session, &self.queue.name, &lanes).await?;
-        let left = |lane: &String| rate.left(self.queue.at, begun.get(lane).map_or(&[][..], Vec::as_slice));
+        let left = |lane: &String| match lane.as_str() {
+            "" => (usize::MAX, None),
+            _ => rate.left(self.queue.at, begun.get(lane).map_or(&[][..], Vec::as_slice)),
+        };
         Ok(lanes.into_iter().map(|lane| (left(&lane), lane)).map(|(left, lane)| (lane, left)).collect())
     }
 

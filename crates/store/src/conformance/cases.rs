@@ -234,6 +234,7 @@ cases! {
     }
     key_rates {
         a_rate_of_keys_lets_no_more_of_a_key_be_taken_in_any_span,
+        what_has_no_key_has_no_rate_of_keys_beside_that_of_its_queue,
         a_key_that_rests_obeys_what_its_queue_is_told_then,
         a_run_that_has_waited_comes_before_more_urgent_ones,
     }
@@ -247,6 +248,7 @@ cases! {
         a_node_executes_no_more_of_a_queue_than_its_share,
         a_rate_counts_attempts_that_take_a_slot,
         a_rate_of_keys_counts_attempts_by_the_key_of_their_run,
+        attempts_without_a_key_have_no_rate_of_keys_beside_that_of_their_queue,
         a_paused_queue_gives_no_attempts,
         what_is_executed_when_a_queue_is_declared_counts,
         a_task_claim_sent_again_takes_no_second_slot,

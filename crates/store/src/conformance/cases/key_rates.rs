@@ -38,6 +38,17 @@ pub(super) async fn a_rate_of_keys_lets_no_more_of_a_key_be_taken_in_any_span(fi
     assert_eq!((ids(&last), last.next_due), (a[4..].to_vec(), None), "nothing is left to wait for");
 }
 
+pub(super) async fn what_has_no_key_has_no_rate_of_keys_beside_that_of_its_queue(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    let (rate, key_rate) = (Rate { count: 5, per: SECOND }, Rate { count: 1, per: SECOND });
+    scene.limit(QueueLimits { rate: Some(rate), key_rate: Some(key_rate), ..NO_LIMITS }).await;
+    let (free, a) = (scene.several("", 4).await, scene.several("a", 2).await);
+    assert_eq!(scene.get(node, 2).await.1, [free[0], a[0]], "the first of each");
+    assert_eq!(scene.get(node, 100).await.1, free[1..], "what the queue began is not what a key began");
+    assert!(scene.get(node, 100).await.1.is_empty(), "the key has begun enough, and so has the queue");
+}
+
 pub(super) async fn a_key_that_rests_obeys_what_its_queue_is_told_then(fixture: impl Fixture) {
     let scene = Scene::new(fixture);
     let node = scene.node().await;

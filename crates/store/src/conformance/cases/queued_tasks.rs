@@ -239,6 +239,18 @@ pub(super) async fn a_rate_of_keys_counts_attempts_by_the_key_of_their_run(fixtu
     scene.finish(other, held.run, "c").await;
 }
 
+pub(super) async fn attempts_without_a_key_have_no_rate_of_keys_beside_that_of_their_queue(
+    fixture: impl Fixture,
+) {
+    let scene = Scene::new(fixture);
+    let (rate, key_rate) = (Rate { count: 5, per: SECOND }, Rate { count: 1, per: SECOND });
+    scene.limit_tasks(QueueLimits { rate: Some(rate), key_rate: Some(key_rate), ..NO_LIMITS }).await;
+    scene.publisher("default", "", &["a", "b", "c"]).await;
+    let node = scene.node().await;
+    assert_eq!(scene.steps(node, 2).await.len(), 2);
+    assert_eq!(scene.steps(node, 9).await, ["c"], "what the queue began is not what a key began");
+}
+
 pub(super) async fn a_paused_queue_gives_no_attempts(fixture: impl Fixture) {
     let scene = Scene::new(fixture);
     scene.limit_tasks(NO_LIMITS).await;
