@@ -5,7 +5,7 @@
 //! Nobody marks rows but whoever has the queue to himself, and what others are moving is passed over.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashSet},
     convert::Infallible,
     ops::Bound,
 };
@@ -48,8 +48,6 @@ struct Statements {
     rest: &'static str,
     /// Forgets lanes that were woken and have nothing any more.
     forget: &'static str,
-    /// Has the index show everything again.
-    rise: &'static str,
 }
 
 const RUNS: Statements = Statements {
@@ -70,7 +68,7 @@ const RUNS: Statements = Statements {
     resting: "\
         SELECT s.until, s.lane FROM unnest($2::text[], $3::bigint[]) AS v (workflow, version) CROSS JOIN LATERAL (\
             SELECT s.until, s.lane FROM {s}.resting AS s \
-            WHERE s.queue = $1 AND NOT s.tasks AND s.workflow = v.workflow AND s.until > $4 \
+            WHERE s.queue = $1 AND NOT s.tasks AND s.workflow = v.workflow AND s.until > $4 AND s.until <= $6 \
               AND EXISTS (SELECT FROM {s}.ready AS a \
                   WHERE a.queue = s.queue AND a.lane = s.lane AND a.workflow = s.workflow OFFSET 0) \
             ORDER BY s.until LIMIT $5) AS s ORDER BY s.until LIMIT $5",
@@ -80,7 +78,7 @@ const RUNS: Statements = Statements {
             CROSS JOIN unnest($4::text[], $5::bigint[]) AS v (workflow, version) CROSS JOIN LATERAL (\
                 SELECT a.ctid AS entry FROM {s}.ready AS a \
                 WHERE a.queue = $1 AND a.workflow = v.workflow AND a.lane = l.lane AND a.lane <> '' AND NOT a.resting \
-                LIMIT 1000 FOR UPDATE SKIP LOCKED) AS a), \
+                LIMIT $6 FOR UPDATE SKIP LOCKED) AS a LIMIT $6), \
         marked AS (\
             UPDATE {s}.ready SET resting = true WHERE ctid = ANY (ARRAY (SELECT entry FROM open))), \
         longer AS (\
@@ -93,9 +91,6 @@ const RUNS: Statements = Statements {
         DELETE FROM {s}.resting AS s WHERE s.queue = $1 AND NOT s.tasks AND s.workflow = ANY ($2) AND s.lane = ANY ($3) \
           AND s.until = 0 AND NOT EXISTS (\
               SELECT FROM {s}.ready AS a WHERE a.queue = s.queue AND a.lane = s.lane AND a.workflow = s.workflow OFFSET 0)",
-    rise: "\
-        UPDATE {s}.ready AS a SET resting = false FROM {s}.resting AS s \
-        WHERE s.queue = $1 AND NOT s.tasks AND a.queue = $1 AND a.lane = s.lane AND a.workflow = s.workflow AND a.resting",
 };
 const TASKS: Statements = Statements {
     lanes: "\
@@ -116,7 +111,7 @@ const TASKS: Statements = Statements {
     resting: "\
         SELECT s.until, s.lane FROM unnest($2::text[], $3::bigint[]) AS v (workflow, version) CROSS JOIN LATERAL (\
             SELECT s.until, s.lane FROM {s}.resting AS s \
-            WHERE s.queue = $1 AND s.tasks AND s.workflow = v.workflow AND s.until > $4 \
+            WHERE s.queue = $1 AND s.tasks AND s.workflow = v.workflow AND s.until > $4 AND s.until <= $6 \
               AND EXISTS (SELECT FROM {s}.spread AS a WHERE a.node IS NULL AND a.queue = s.queue AND a.lane = s.lane \
                   AND a.workflow = s.workflow AND a.definition = v.version OFFSET 0) \
             ORDER BY s.until LIMIT $5) AS s ORDER BY s.until LIMIT $5",
@@ -126,7 +121,7 @@ const TASKS: Statements = Statements {
             CROSS JOIN unnest($4::text[], $5::bigint[]) AS v (workflow, version) CROSS JOIN LATERAL (\
                 SELECT a.ctid AS entry FROM {s}.spread AS a \
                 WHERE a.node IS NULL AND a.queue = $1 AND a.workflow = v.workflow AND a.definition = v.version \
-                  AND a.lane = l.lane AND a.lane <> '' AND NOT a.resting LIMIT 1000 FOR UPDATE SKIP LOCKED) AS a), \
+                  AND a.lane = l.lane AND a.lane <> '' AND NOT a.resting LIMIT $6 FOR UPDATE SKIP LOCKED) AS a LIMIT $6), \
         marked AS (\
             UPDATE {s}.spread SET resting = true WHERE ctid = ANY (ARRAY (SELECT entry FROM open))), \
         longer AS (\
@@ -140,24 +135,28 @@ const TASKS: Statements = Statements {
           AND s.until = 0 AND NOT EXISTS (\
               SELECT FROM {s}.spread AS a \
               WHERE a.node IS NULL AND a.queue = s.queue AND a.lane = s.lane AND a.workflow = s.workflow OFFSET 0)",
-    rise: "\
-        UPDATE {s}.spread AS a SET resting = false FROM {s}.resting AS s \
-        WHERE s.queue = $1 AND s.tasks AND a.node IS NULL AND a.queue = $1 AND a.lane = s.lane AND a.workflow = s.workflow \
-          AND a.resting",
 };
-/// Lanes that rested, and may have one begin: those that were woken, and those that nobody has woken yet.
+/// Lanes that rested, and may have one begin: those that were woken, and those that nobody has woken yet, among them what a
+/// clock put to rest that has been put back since.
 const RISEN: &str = "\
     SELECT s.lane FROM unnest($3::text[]) AS v (workflow) CROSS JOIN LATERAL (\
         SELECT s.lane FROM {s}.resting AS s \
         WHERE s.queue = $1 AND s.tasks = $2 AND s.workflow = v.workflow AND s.until = 0 AND s.lane >= $4 \
         ORDER BY s.lane LIMIT $5) AS s \
     UNION SELECT s.lane FROM {s}.resting AS s \
-    WHERE s.queue = $1 AND s.tasks = $2 AND s.workflow = ANY ($3) AND s.until > 0 AND s.until <= $6 AND s.lane >= $4";
+    WHERE s.queue = $1 AND s.tasks = $2 AND s.workflow = ANY ($3) AND s.until > 0 AND s.until <= $6 AND s.lane >= $4 \
+    UNION SELECT s.lane FROM {s}.resting AS s \
+    WHERE s.queue = $1 AND s.tasks = $2 AND s.workflow = ANY ($3) AND s.until > $7 AND s.lane >= $4";
 const WAKE: &str = "\
-    UPDATE {s}.resting SET until = 0 \
-    WHERE queue = $1 AND tasks = $2 AND workflow = ANY ($3) AND until > 0 AND until <= $4";
+    UPDATE {s}.resting SET until = 0 WHERE ctid = ANY (ARRAY (\
+        (SELECT ctid FROM {s}.resting \
+         WHERE queue = $1 AND tasks = $2 AND workflow = ANY ($3) AND until > 0 AND until <= $4 LIMIT $6) \
+        UNION ALL (SELECT ctid FROM {s}.resting \
+         WHERE queue = $1 AND tasks = $2 AND workflow = ANY ($3) AND until > $5 LIMIT $6)))";
 const WAKE_ALL: &str = "UPDATE {s}.resting SET until = 0 WHERE queue = $1 AND until > 0";
-const CLEAR: &str = "DELETE FROM {s}.resting WHERE queue = $1";
+
+/// How much is written at once to put keys to rest, and how many are woken. What is left is met again by the next claim.
+const AT_ONCE: i64 = 2_000;
 
 impl Kind {
     const fn statements(self) -> &'static Statements {
@@ -171,14 +170,6 @@ impl Kind {
 /// Lets every key that rests be looked at again: what it was told has changed.
 pub(crate) async fn wake_all(session: &Session, queue: &str) -> Result<(), Fault> {
     session.execute(WAKE_ALL, &[&queue]).await?;
-    Ok(())
-}
-
-/// Has nothing of a queue rest any more.
-pub(crate) async fn clear(session: &Session, queue: &str) -> Result<(), Fault> {
-    for sql in [RUNS.rise, TASKS.rise, CLEAR] {
-        session.execute(sql, &[&queue]).await?;
-    }
     Ok(())
 }
 
@@ -246,16 +237,24 @@ impl<H: Heads> Lanes for Read<H> {
 }
 
 impl Walk<'_> {
-    fn has_key_rate(&self) -> bool {
-        self.queue.state.limits.key_rate.is_some()
+    /// Whether there may be lanes that rest, or did: those of a rate that was taken away are found as if they were awake.
+    fn rests(&self) -> bool {
+        self.queue.rests || self.queue.state.limits.key_rate.is_some()
+    }
+
+    /// Until when a lane rests at the most.
+    fn latest(&self) -> Time {
+        self.queue.state.limits.key_rate.map_or(Time::MAX, |rate| rate.latest(self.queue.at))
     }
 
     /// Wakes the keys that are due, and forgets what was begun of keys long ago, for a walk that may write.
     pub(crate) async fn wake(&self) -> Result<(), Fault> {
         let Some(rate) = self.queue.state.limits.key_rate else { return Ok(()) };
-        let (tasks, now) = (self.kind == Kind::Tasks, self.queue.at.0);
-        self.session.execute(WAKE, &[&self.queue.name, &tasks, &self.workflows, &now]).await?;
-        queue::forget_keys(self.session, &self.queue.name, queue::past(rate, self.queue.at)).await
+        let Queue { name, at, .. } = self.queue;
+        let (tasks, latest) = (self.kind == Kind::Tasks, self.latest());
+        self.session.execute(WAKE, &[name, &tasks, &self.workflows, &at.0, &latest.0, &AT_ONCE]).await?;
+        queue::forget_keys(self.session, name, rate.past(*at)).await?;
+        Ok(())
     }
 
     /// Chooses so many. As much is read as seems to be needed, and more when it was not enough.
@@ -331,9 +330,10 @@ impl Walk<'_> {
         for row in self.session.query(self.kind.statements().lanes, &asked).await? {
             lanes.push(row.try_get(0)?);
         }
-        if self.has_key_rate() {
-            let (tasks, now) = (self.kind == Kind::Tasks, self.queue.at.0);
-            let asked: [&(dyn ToSql + Sync); 6] = [name, &tasks, &self.workflows, &from, &width, &now];
+        if self.rests() {
+            let (tasks, now, latest) = (self.kind == Kind::Tasks, self.queue.at.0, self.latest().0);
+            let asked: [&(dyn ToSql + Sync); 7] =
+                [name, &tasks, &self.workflows, &from, &width, &now, &latest];
             for row in self.session.query(RISEN, &asked).await? {
                 lanes.push(row.try_get(0)?);
             }
@@ -363,11 +363,12 @@ impl Walk<'_> {
 
     /// So many lanes that rest until some time after this one, the first to be due first.
     async fn resting(&self, after: Time, count: usize) -> Result<Vec<(Time, String)>, Fault> {
-        if !self.has_key_rate() {
+        if self.queue.state.limits.key_rate.is_none() {
             return Ok(Vec::new());
         }
-        let (name, count) = (&self.queue.name, large(count));
-        let asked: [&(dyn ToSql + Sync); 5] = [name, &self.workflows, &self.versions, &after.0, &count];
+        let (name, count, latest) = (&self.queue.name, large(count), self.latest());
+        let asked: [&(dyn ToSql + Sync); 6] =
+            [name, &self.workflows, &self.versions, &after.0, &count, &latest.0];
         let rows = self.session.query(self.kind.statements().resting, &asked).await?;
         rows.iter().map(|row| Ok((column::time(row, 0)?, row.try_get(1)?))).collect()
     }
@@ -381,19 +382,18 @@ impl Walk<'_> {
         Ok(resting.into_iter().map(|(until, _)| until).chain(choice.next()).min())
     }
 
-    /// Puts lanes to rest that a walk met, and forgets those that were woken and have nothing any more.
+    /// Puts lanes to rest that a walk met, as many as may be at once, and forgets those that were woken and have nothing any more.
     pub(crate) async fn settle<R>(&self, choice: &Choice<R>) -> Result<(), Fault> {
-        if !self.has_key_rate() {
+        if !self.rests() {
             return Ok(());
         }
         let (name, statements) = (&self.queue.name, self.kind.statements());
-        let mut resting: HashMap<&str, i64> = HashMap::new();
-        for (lane, until) in &choice.resting {
-            resting.insert(lane, until.0);
-        }
-        if !resting.is_empty() {
-            let (lanes, untils): (Vec<&str>, Vec<i64>) = resting.into_iter().unzip();
-            let asked: [&(dyn ToSql + Sync); 5] = [name, &lanes, &untils, &self.workflows, &self.versions];
+        if !choice.resting.is_empty() {
+            let resting = choice.resting.iter().take(AT_ONCE as usize);
+            let (lanes, untils): (Vec<&str>, Vec<i64>) =
+                resting.map(|(lane, until)| (lane.as_str(), until.0)).unzip();
+            let asked: [&(dyn ToSql + Sync); 6] =
+                [name, &lanes, &untils, &self.workflows, &self.versions, &AT_ONCE];
             self.session.execute(statements.rest, &asked).await?;
         }
         let met = self.lanes_from("", 1_000).await?;

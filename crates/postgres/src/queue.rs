@@ -52,12 +52,12 @@ const ALL: &str = "\
 /// The declared ones among some queues.
 const DECLARED: &str = "\
     SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor, {s}.moment(), removed, \
-           key_count, key_per, ageing \
+           key_count, key_per, ageing, EXISTS (SELECT FROM {s}.resting AS s WHERE s.queue = name) \
     FROM {s}.queue WHERE name = ANY ($1) ORDER BY name";
 /// The same of those that nobody else takes from just now, so that nobody does until the transaction is over.
 const TURN: &str = "\
     SELECT name, concurrency, per_node, per_key, rate_count, rate_per, hold, paused, cursor, {s}.moment(), removed, \
-           key_count, key_per, ageing \
+           key_count, key_per, ageing, EXISTS (SELECT FROM {s}.resting AS s WHERE s.queue = name) \
     FROM {s}.queue WHERE name = ANY ($1) ORDER BY name FOR UPDATE SKIP LOCKED";
 const SLOTS: &str =
     "SELECT no, lane, node IS NOT DISTINCT FROM $2, run, node IS NULL FROM {s}.slot WHERE queue = $1";
@@ -78,8 +78,8 @@ const FORGET: &str = "DELETE FROM {s}.begun WHERE queue = $1 AND lane = '' AND a
 /// The oldest of what was begun of any key: more than a claim notes, and nobody else writes here meanwhile.
 const FORGET_KEYS: &str = "\
     DELETE FROM {s}.begun WHERE ctid = ANY (ARRAY (\
-        SELECT ctid FROM {s}.begun WHERE queue = $1 AND lane <> '' AND at <= $2 ORDER BY at LIMIT 4000))";
-const CLEAR_KEYS: &str = "DELETE FROM {s}.begun WHERE queue = $1 AND lane <> ''";
+        SELECT ctid FROM {s}.begun WHERE queue = $1 AND lane <> '' AND at <= $2 ORDER BY at LIMIT $3))";
+const FORGET_AT_ONCE: i64 = 4_000;
 const BEGIN: &str = "\
     INSERT INTO {s}.begun AS b (queue, lane, at, count) \
     SELECT $1, unnest($2::text[]), unnest($3::bigint[]), unnest($4::bigint[]) \
@@ -125,6 +125,8 @@ pub(crate) struct Queue {
     pub(crate) state: QueueState,
     /// When it was read. A transaction may have begun long before it got the queue, and a rate counts from then.
     pub(crate) at: Time,
+    /// Whether some of its keys rest, or did.
+    pub(crate) rests: bool,
 }
 
 /// What of a queue is under way, as a node sees it.
@@ -157,7 +159,7 @@ pub(crate) async fn change(
     let created = session.transact(None, async |_| Ok(session.execute(CREATE, &[&name]).await? > 0)).await?;
     let work = async |now: Time| {
         let row = session.one(LOCK, &[&name]).await?;
-        let Queue { state: before, .. } = queue(&row)?;
+        let Queue { state: before, at, .. } = queue(&row)?;
         let Some((state, changed)) = QueueState::change((!created).then_some(&before), change) else {
             return Ok(QueueChanged::Unchanged);
         };
@@ -165,11 +167,12 @@ pub(crate) async fn change(
         if !state.limits.hold {
             session.execute(FREE_IDLE, &[&name]).await?;
         }
-        if state.limits.key_rate.is_some() {
+        let (old, new) = (before.limits.key_rate, state.limits.key_rate);
+        if old != new {
             lanes::wake_all(session, name).await?;
-        } else {
-            lanes::clear(session, name).await?;
-            session.execute(CLEAR_KEYS, &[&name]).await?;
+            if let Some(until) = Rate::forgotten(old, new, at) {
+                while forget_keys(session, name, until).await? {}
+            }
         }
         if !row.try_get::<_, bool>(14)? {
             count_held(session, name, &state, now).await?;
@@ -245,12 +248,16 @@ pub(crate) async fn prepare(session: &Session) -> Result<(), Fault> {
 
 /// The declared ones among these queues.
 pub(crate) async fn declared(session: &Session, names: &[&str]) -> Result<Vec<Queue>, Fault> {
-    session.query(DECLARED, &[&names]).await?.iter().map(queue).collect()
+    session.query(DECLARED, &[&names]).await?.iter().map(in_line).collect()
 }
 
 /// The same of those that nobody else takes from just now.
 pub(crate) async fn turn(session: &Session, names: &[&str]) -> Result<Vec<Queue>, Fault> {
-    session.query(TURN, &[&names]).await?.iter().map(queue).collect()
+    session.query(TURN, &[&names]).await?.iter().map(in_line).collect()
+}
+
+fn in_line(row: &Row) -> Result<Queue, Fault> {
+    Ok(Queue { rests: row.try_get(14)?, ..queue(row)? })
 }
 
 fn queue(row: &Row) -> Result<Queue, Fault> {
@@ -275,7 +282,7 @@ fn queue(row: &Row) -> Result<Queue, Fault> {
     };
     let (paused, cursor, removed) = (row.try_get(7)?, row.try_get(8)?, row.try_get(10)?);
     let state = QueueState { limits, paused, cursor, removed };
-    Ok(Queue { name: row.try_get(0)?, state, at: column::time(row, 9)? })
+    Ok(Queue { name: row.try_get(0)?, state, at: column::time(row, 9)?, rests: false })
 }
 
 /// Takes slots from runs that nobody holds, in a queue that does not hold: somebody may have parked one while that was
@@ -359,15 +366,10 @@ pub(crate) async fn begun(
     Ok(begun)
 }
 
-/// What lies no later than this is not looked at any more.
-pub(crate) fn past(rate: Rate, now: Time) -> Time {
-    Time(now.0.saturating_sub(column::micros(rate.per)))
-}
-
-/// Forgets some of what was begun of keys until then.
-pub(crate) async fn forget_keys(session: &Session, name: &str, until: Time) -> Result<(), Fault> {
-    session.execute(FORGET_KEYS, &[&name, &until.0]).await?;
-    Ok(())
+/// Forgets some of what was begun of keys until then. Answers whether there may be more.
+pub(crate) async fn forget_keys(session: &Session, name: &str, until: Time) -> Result<bool, Fault> {
+    let forgotten = session.execute(FORGET_KEYS, &[&name, &until.0, &FORGET_AT_ONCE]).await?;
+    Ok(forgotten >= FORGET_AT_ONCE.cast_unsigned())
 }
 
 /// Notes that one of each of these lanes was taken, in this order, as far as a rate asks, and whose turn it was last.
@@ -390,7 +392,7 @@ pub(crate) async fn note(session: &Session, queue: &Queue, lanes: &[&str]) -> Re
         at.push(noted);
         count.push(taken);
     }
-    let old = rate.map(|rate| past(rate, queue.at).0);
+    let old = rate.map(|rate| rate.past(queue.at).0);
     let old: [&(dyn ToSql + Sync); 2] = [&queue.name, &old];
     let begun: [&(dyn ToSql + Sync); 4] = [&queue.name, &of, &at, &count];
     let (noted, forgotten, begun) = tokio::join!(

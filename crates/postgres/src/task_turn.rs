@@ -92,7 +92,7 @@ impl TaskOffer {
         turn: Queue,
         room: usize,
     ) -> Result<(), Fault> {
-        let Queue { name, state, at } = &turn;
+        let Queue { name, state, at, .. } = &turn;
         let seats = queue::seats(session, name, state, Some(request.node), *at).await?;
         if room > 0 && !state.paused {
             let load = &seats.load;

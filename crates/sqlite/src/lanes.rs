@@ -5,12 +5,13 @@
 
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use windlass_core::Time;
-use windlass_store::QueueLimits;
+use windlass_store::{QueueLimits, Rate};
 
 use crate::queue;
 
-/// How many rows of a key are put to rest at once. One that has more is met again, and so the others follow.
-const REST_AT_ONCE: i64 = 1_000;
+/// How much is written at once to put keys to rest, and how many are woken: a hundredth of a second or two. What is left is met
+/// again by the next claim.
+const AT_ONCE: i64 = 2_000;
 
 /// What waits in a queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,8 +33,6 @@ struct Statements {
     next: &'static str,
     /// Forgets that a lane is not to be found in the index, if there is nothing.
     forget: &'static str,
-    /// Has the index show all of a lane again.
-    rise: &'static str,
 }
 
 const RUNS: Statements = Statements {
@@ -43,12 +42,11 @@ const RUNS: Statements = Statements {
         ORDER BY lane LIMIT 1",
     next: "\
         SELECT until, lane FROM resting AS s WHERE queue = ?1 AND tasks = 0 AND workflow = ?2 AND (until, lane) > (?3, ?4) \
-          AND EXISTS (SELECT 1 FROM ready AS r WHERE r.queue = ?1 AND r.lane = s.lane AND r.workflow = ?2) \
+          AND until <= ?6 AND EXISTS (SELECT 1 FROM ready AS r WHERE r.queue = ?1 AND r.lane = s.lane AND r.workflow = ?2) \
         ORDER BY until, lane LIMIT 1",
     forget: "\
         DELETE FROM resting WHERE queue = ?1 AND tasks = 0 AND workflow = ?2 AND lane = ?3 \
           AND NOT EXISTS (SELECT 1 FROM ready WHERE queue = ?1 AND lane = ?3 AND workflow = ?2)",
-    rise: "UPDATE ready SET resting = 0 WHERE queue = ?1 AND lane = ?3 AND workflow = ?2 AND resting = 1",
 };
 const TASKS: Statements = Statements {
     keyless: "SELECT 1 FROM spread WHERE node IS NULL AND queue = ?1 AND lane = '' AND workflow = ?2 AND definition = ?4 LIMIT 1",
@@ -57,31 +55,30 @@ const TASKS: Statements = Statements {
           AND lane <> '' AND resting = 0 ORDER BY lane LIMIT 1",
     next: "\
         SELECT until, lane FROM resting AS s WHERE queue = ?1 AND tasks = 1 AND workflow = ?2 AND (until, lane) > (?3, ?4) \
-          AND EXISTS (SELECT 1 FROM spread AS r WHERE r.node IS NULL AND r.queue = ?1 AND r.lane = s.lane \
+          AND until <= ?6 AND EXISTS (SELECT 1 FROM spread AS r WHERE r.node IS NULL AND r.queue = ?1 AND r.lane = s.lane \
               AND r.workflow = ?2 AND r.definition = ?5) \
         ORDER BY until, lane LIMIT 1",
     forget: "\
         DELETE FROM resting WHERE queue = ?1 AND tasks = 1 AND workflow = ?2 AND lane = ?3 \
           AND NOT EXISTS (SELECT 1 FROM spread WHERE node IS NULL AND queue = ?1 AND lane = ?3 AND workflow = ?2)",
-    rise: "\
-        UPDATE spread SET resting = 0 WHERE node IS NULL AND queue = ?1 AND lane = ?3 AND workflow = ?2 AND resting = 1",
 };
 /// What of a lane does not rest.
 const AWAKE_RUNS: &str = "\
-    SELECT priority, run FROM ready WHERE queue = ?1 AND workflow = ?2 AND lane = ?3 AND lane <> '' AND resting = 0 \
-    ORDER BY priority, run LIMIT ?4";
+    SELECT priority, run FROM ready INDEXED BY ready_lanes \
+    WHERE queue = ?1 AND workflow = ?2 AND lane = ?3 AND lane <> '' AND resting = 0 LIMIT ?4";
 const AWAKE_TASKS: &str = "\
-    SELECT run, step, attempt FROM spread WHERE node IS NULL AND queue = ?1 AND workflow = ?2 AND definition = ?5 \
+    SELECT run, step, attempt FROM spread INDEXED BY spread_lanes WHERE node IS NULL AND queue = ?1 AND workflow = ?2 AND definition = ?5 \
       AND lane = ?3 AND lane <> '' AND resting = 0 LIMIT ?4";
 /// A lane that rested, and may have one begin.
 const RISEN: &str = "\
     SELECT lane FROM resting WHERE queue = ?1 AND tasks = ?2 AND workflow = ?3 AND until = 0 AND lane > ?4 \
     ORDER BY lane LIMIT 1";
-const WAKE: &str = "UPDATE resting SET until = 0 WHERE queue = ?1 AND tasks = ?2 AND workflow = ?3 AND until > 0 AND until <= ?4";
-const DUE: &str = "SELECT lane FROM resting WHERE queue = ?1 AND tasks = ?2 AND workflow = ?3 AND until > 0 AND until <= ?4";
-const WAKE_ALL: &str = "UPDATE resting SET until = 0 WHERE queue = ?1";
-const ALL: &str = "SELECT tasks, workflow, lane FROM resting WHERE queue = ?1";
-const CLEAR: &str = "DELETE FROM resting WHERE queue = ?1";
+const WAKE: &str = "\
+    UPDATE resting SET until = 0 WHERE queue = ?1 AND tasks = ?2 AND workflow = ?3 AND lane IN (\
+        SELECT lane FROM resting WHERE queue = ?1 AND tasks = ?2 AND workflow = ?3 AND until > ?4 AND until <= ?5 LIMIT ?6)";
+const DUE: &str = "SELECT lane FROM resting WHERE queue = ?1 AND tasks = ?2 AND workflow = ?3 AND until > ?4 AND until <= ?5";
+const WAKE_ALL: &str = "UPDATE resting SET until = 0 WHERE queue = ?1 AND until <> 0";
+const ANY: &str = "SELECT EXISTS (SELECT 1 FROM resting WHERE queue = ?1)";
 const REST: &str = "\
     INSERT INTO resting (queue, tasks, workflow, lane, until) VALUES (?1, ?2, ?3, ?4, ?5) \
     ON CONFLICT (queue, tasks, workflow, lane) DO UPDATE SET until = excluded.until";
@@ -97,19 +94,16 @@ pub(crate) const STATEMENTS: &[&str] = &[
     RUNS.next,
     AWAKE_RUNS,
     RUNS.forget,
-    RUNS.rise,
     TASKS.keyless,
     TASKS.open,
     TASKS.next,
     AWAKE_TASKS,
     TASKS.forget,
-    TASKS.rise,
     RISEN,
     WAKE,
     DUE,
     WAKE_ALL,
-    ALL,
-    CLEAR,
+    ANY,
     REST,
     REST_ON,
     REST_RUN,
@@ -131,16 +125,10 @@ pub(crate) fn wake_all(conn: &Connection, queue: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Has nothing of a queue rest any more.
-pub(crate) fn clear(conn: &Connection, queue: i64) -> rusqlite::Result<()> {
-    let mut all = conn.prepare_cached(ALL)?;
-    let all = all.query_map([queue], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    for (tasks, workflow, lane) in all.collect::<rusqlite::Result<Vec<(bool, i64, String)>>>()? {
-        let kind = if tasks { Kind::Tasks } else { Kind::Runs };
-        conn.prepare_cached(kind.statements().rise)?.execute(params![queue, workflow, lane])?;
-    }
-    conn.prepare_cached(CLEAR)?.execute([queue])?;
-    Ok(())
+/// Between which times, the first of them left out, the keys of a queue rest that are looked at again: those that are due, and
+/// those that were put to rest by a clock that has been put back since.
+fn due(rate: Rate, now: Time) -> [(Time, Time); 2] {
+    [(Time(0), now), (rate.latest(now), Time::MAX)]
 }
 
 /// The workflow of something that waits, by number, and its version.
@@ -153,6 +141,8 @@ pub(crate) struct Walk<'a> {
     queue: i64,
     limits: QueueLimits,
     now: Time,
+    /// Whether there may be lanes that rest, or did: those of a rate that was taken away are found as if they were awake.
+    rests: bool,
     lines: Vec<Line>,
     /// For each line, after which lane was asked last, and which was found.
     found: Vec<Option<(Option<String>, Option<String>)>>,
@@ -173,19 +163,29 @@ impl<'a> Walk<'a> {
         lines: Vec<Line>,
     ) -> rusqlite::Result<Self> {
         let found = lines.iter().map(|_| None).collect();
-        let mut walk =
-            Self { conn, kind, queue, limits, now, lines, found, due: Vec::new(), risen: Vec::new() };
-        if limits.key_rate.is_some() {
-            let mut find = conn.prepare_cached(DUE)?;
-            for (workflow, _) in &walk.lines {
-                let asked = params![queue, kind == Kind::Tasks, workflow, now.0];
-                let due =
-                    find.query_map(asked, |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
-                walk.due.extend(due);
-            }
-            walk.due.sort_unstable();
+        let rests = match limits.key_rate {
+            Some(_) => true,
+            None => conn.prepare_cached(ANY)?.query_row([queue], |row| row.get(0))?,
+        };
+        let (due, risen) = (Vec::new(), Vec::new());
+        let mut walk = Self { conn, kind, queue, limits, now, rests, lines, found, due, risen };
+        if let Some(rate) = limits.key_rate {
+            walk.due = walk.find_due(rate)?;
         }
         Ok(walk)
+    }
+
+    fn find_due(&self, rate: Rate) -> rusqlite::Result<Vec<String>> {
+        let (mut find, mut all) = (self.conn.prepare_cached(DUE)?, Vec::new());
+        for (workflow, _) in &self.lines {
+            for (from, to) in due(rate, self.now) {
+                let asked = params![self.queue, self.kind == Kind::Tasks, workflow, from.0, to.0];
+                let due = find.query_map(asked, |row| row.get(0))?;
+                all.extend(due.collect::<rusqlite::Result<Vec<String>>>()?);
+            }
+        }
+        all.sort_unstable();
+        Ok(all)
     }
 
     /// Wakes the keys of these lines that are due, and forgets what was begun of keys long ago, for a walk that may write.
@@ -200,9 +200,11 @@ impl<'a> Walk<'a> {
         let Some(rate) = limits.key_rate else { return Ok(()) };
         let mut wake = conn.prepare_cached(WAKE)?;
         for (workflow, _) in lines {
-            wake.execute(params![queue, kind == Kind::Tasks, workflow, now.0])?;
+            for (from, to) in due(rate, now) {
+                wake.execute(params![queue, kind == Kind::Tasks, workflow, from.0, to.0, AT_ONCE])?;
+            }
         }
-        queue::forget_keys(conn, queue, queue::past(rate, now)).map(drop)
+        queue::forget_keys(conn, queue, rate.past(now)).map(drop)
     }
 
     /// The first lane after this one, or of all.
@@ -239,7 +241,7 @@ impl<'a> Walk<'a> {
             return Ok(Some(String::new()));
         }
         let open = self.ask(statements.open, &[&self.queue, &workflow, &from, &version], |row| row.get(0))?;
-        if self.limits.key_rate.is_none() {
+        if !self.rests {
             return Ok(open);
         }
         let tasks = self.kind == Kind::Tasks;
@@ -257,12 +259,11 @@ impl<'a> Walk<'a> {
 
     /// The lanes that rest and have something, the first to be due first.
     pub(crate) fn resting(&self, after: &(Time, String)) -> rusqlite::Result<Option<(Time, String)>> {
-        if self.limits.key_rate.is_none() {
-            return Ok(None);
-        }
+        let Some(rate) = self.limits.key_rate else { return Ok(None) };
+        let latest = rate.latest(self.now).0;
         let mut first: Option<(Time, String)> = None;
         for (workflow, version) in &self.lines {
-            let asked: [&dyn ToSql; 5] = [&self.queue, workflow, &after.0.0, &after.1, version];
+            let asked: [&dyn ToSql; 6] = [&self.queue, workflow, &after.0.0, &after.1, version, &latest];
             let next =
                 self.ask(self.kind.statements().next, &asked, |row| Ok((Time(row.get(0)?), row.get(1)?)))?;
             first = first.into_iter().chain(next).min();
@@ -275,57 +276,62 @@ impl<'a> Walk<'a> {
         Ok(self.resting(&(self.now, String::new()))?.map(|(until, _)| until))
     }
 
-    /// Puts lanes to rest that a walk met, and forgets those that were woken and have nothing any more.
+    /// Puts lanes to rest that a walk met, as many as may be at once, and forgets those that were woken and have nothing any more.
     pub(crate) fn settle(&self, resting: &[(String, Time)]) -> rusqlite::Result<()> {
-        if self.limits.key_rate.is_none() {
+        if !self.rests {
             return Ok(());
         }
+        let mut left = AT_ONCE;
         for (lane, until) in resting {
             for line in &self.lines {
-                self.rest(*line, lane, *until)?;
+                if left <= 0 {
+                    break;
+                }
+                left -= self.rest(*line, lane, *until, left)?;
             }
         }
         let mut forget = self.conn.prepare_cached(self.kind.statements().forget)?;
-        for (workflow, lane) in &self.risen {
+        for (workflow, lane) in self.risen.iter().take(AT_ONCE as usize) {
             forget.execute(params![self.queue, workflow, lane])?;
         }
         Ok(())
     }
 
-    fn rest(&self, (workflow, version): Line, lane: &str, until: Time) -> rusqlite::Result<()> {
-        let any = match self.kind {
-            Kind::Runs => self.rest_runs(workflow, lane)?,
-            Kind::Tasks => self.rest_tasks(workflow, version, lane)?,
+    /// Puts so many of a lane to rest. Answers how much was written.
+    fn rest(&self, (workflow, version): Line, lane: &str, until: Time, most: i64) -> rusqlite::Result<i64> {
+        let rested = match self.kind {
+            Kind::Runs => self.rest_runs(workflow, lane, most)?,
+            Kind::Tasks => self.rest_tasks(workflow, version, lane, most)?,
         };
-        let mut note = self.conn.prepare_cached(if any { REST } else { REST_ON })?;
-        note.execute(params![self.queue, self.kind == Kind::Tasks, workflow, lane, until.0])?;
-        Ok(())
+        let mut note = self.conn.prepare_cached(if rested > 0 { REST } else { REST_ON })?;
+        let noted = note.execute(params![self.queue, self.kind == Kind::Tasks, workflow, lane, until.0])?;
+        Ok((rested + noted) as i64)
     }
 
-    /// Marks runs of a lane as resting. Answers whether there were any.
-    fn rest_runs(&self, workflow: i64, lane: &str) -> rusqlite::Result<bool> {
+    /// Marks runs of a lane as resting. Answers how many.
+    fn rest_runs(&self, workflow: i64, lane: &str, most: i64) -> rusqlite::Result<usize> {
         let mut find = self.conn.prepare_cached(AWAKE_RUNS)?;
-        let asked = params![self.queue, workflow, lane, REST_AT_ONCE];
+        let asked = params![self.queue, workflow, lane, most];
         let rows = find.query_map(asked, |row| Ok((row.get(0)?, row.get(1)?)))?;
         let rows = rows.collect::<rusqlite::Result<Vec<(i64, [u8; 16])>>>()?;
         let mut rest = self.conn.prepare_cached(REST_RUN)?;
         for (priority, run) in &rows {
             rest.execute(params![self.queue, lane, workflow, priority, run])?;
         }
-        Ok(!rows.is_empty())
+        Ok(rows.len())
     }
 
     /// The same of attempts.
-    fn rest_tasks(&self, workflow: i64, version: i64, lane: &str) -> rusqlite::Result<bool> {
+    fn rest_tasks(&self, workflow: i64, version: i64, lane: &str, most: i64) -> rusqlite::Result<usize> {
         let mut find = self.conn.prepare_cached(AWAKE_TASKS)?;
-        let asked = params![self.queue, workflow, lane, REST_AT_ONCE, version];
+        let asked = params![self.queue, workflow, lane, most, version];
         let rows = find.query_map(asked, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         let rows = rows.collect::<rusqlite::Result<Vec<([u8; 16], String, u32)>>>()?;
         let mut rest = self.conn.prepare_cached(REST_TASK)?;
         for (run, step, attempt) in &rows {
             rest.execute(params![run, step, attempt])?;
         }
-        Ok(!rows.is_empty())
+        Ok(rows.len())
     }
 
     /// The first row, given as many of these values as the statement asks for.

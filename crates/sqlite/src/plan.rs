@@ -80,7 +80,8 @@ fn no_statement_reads_a_table_from_end_to_end_or_sorts() {
             let is_by_key = step.starts_with("SEARCH")
                 || step == "SCAN n"
                 || step.starts_with("SCAN n USING")
-                || step.contains("SCALAR SUBQUERY");
+                || step.contains("SCALAR SUBQUERY")
+                || step.starts_with("LIST SUBQUERY");
             // These read an index in its order and stop at their limit.
             let is_in_order =
                 sql.contains("LIMIT") && step.starts_with("SCAN") && step.contains("USING COVERING INDEX");

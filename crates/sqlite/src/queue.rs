@@ -144,11 +144,12 @@ pub(crate) fn change(desk: &mut Desk, name: &Arc<str>, change: QueueChange) -> R
     if !state.limits.hold {
         conn.prepare_cached(FREE_IDLE)?.execute([queue])?;
     }
-    match state.limits.key_rate {
-        Some(_) => lanes::wake_all(conn, queue)?,
-        None => {
-            lanes::clear(conn, queue)?;
-            while forget_keys(conn, queue, Time::MAX)? {}
+    let (old, new) = (before.and_then(|before| before.limits.key_rate), state.limits.key_rate);
+    if old != new {
+        lanes::wake_all(conn, queue)?;
+        let until = Rate::forgotten(old, new, desk.clock.now());
+        if let Some(until) = until {
+            while forget_keys(conn, queue, until)? {}
         }
     }
     count_held(conn, queue)?;
@@ -251,7 +252,7 @@ pub(crate) fn begin(
     conn.prepare_cached(TURN)?.execute(params![queue, last])?;
     let mut begin = conn.prepare_cached(BEGIN)?;
     if let Some(rate) = limits.rate {
-        conn.prepare_cached(FORGET)?.execute([queue, past(rate, now).0])?;
+        conn.prepare_cached(FORGET)?.execute([queue, rate.past(now).0])?;
         begin.execute(params![queue, "", rate.noted(now).0, lanes.len() as i64])?;
     }
     if let Some(rate) = limits.key_rate {
@@ -260,11 +261,6 @@ pub(crate) fn begin(
         }
     }
     Ok(())
-}
-
-/// What lies no later than this is not looked at any more.
-pub(crate) fn past(rate: Rate, now: Time) -> Time {
-    Time(now.0.saturating_sub(column::micros(rate.per)))
 }
 
 /// Forgets some of what was begun of keys until then. Answers whether there may be more.

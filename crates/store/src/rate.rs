@@ -24,6 +24,30 @@ impl Rate {
         if over == 0 { now } else { Time(now.0.saturating_add(grain - over)) }
     }
 
+    /// Nothing waits for this rate for longer than until then. What says so was told by a clock that has been put back since,
+    /// and is looked at again.
+    #[must_use]
+    pub fn latest(&self, now: Time) -> Time {
+        now + self.per + self.per
+    }
+
+    /// What was taken until then is not counted any more.
+    #[must_use]
+    pub fn past(&self, now: Time) -> Time {
+        Time(now.0.saturating_sub(i64::try_from(self.per.as_micros()).unwrap_or(i64::MAX)))
+    }
+
+    /// Until when all is forgotten that was taken of keys, when their rate is changed. What one rate has left behind may be
+    /// deleted at any time, so that no longer one may count it; and none has nothing to count.
+    #[must_use]
+    pub fn forgotten(before: Option<Self>, after: Option<Self>, now: Time) -> Option<Time> {
+        match (before, after) {
+            (Some(_), None) => Some(Time::MAX),
+            (Some(before), Some(after)) if before.per < after.per => Some(before.past(now)),
+            _ => None,
+        }
+    }
+
     /// How many may be taken now, and, when that is none, when the next one may be: in no span of this length are more
     /// taken than so many. `begun` says how many were taken when, oldest first.
     ///
@@ -71,6 +95,7 @@ mod tests {
         let rate = Rate { count: 1, per: Duration::from_micros(100) };
         assert_eq!(rate.left(Time(1_000), &[(Time(1_100), 1)]), (0, Some(Time(1_200))));
         assert_eq!(rate.left(Time(1_000), &[(Time(1_101), 1)]), (1, None));
+        assert_eq!(rate.latest(Time(1_000)), Time(1_200));
     }
 
     #[test]

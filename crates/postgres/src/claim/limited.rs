@@ -233,7 +233,7 @@ async fn in_limits(
     for queue in turns {
         let limit =
             request.queues.iter().find(|(name, _)| **name == *queue.name).map_or(0, |(_, limit)| *limit);
-        let Queue { name, state, at } = &queue;
+        let Queue { name, state, at, .. } = &queue;
         let seats = queue::seats(session, name, state, Some(request.node), *at).await?;
         let (stream, next) = turn(session, request, &queue, &seats, room.min(limit), leave).await?;
         offer.streams.push(stream);

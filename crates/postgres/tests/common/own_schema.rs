@@ -47,6 +47,12 @@ impl Fixture for OwnSchema {
         self.clock.advance(span);
         self.set_clock();
     }
+
+    fn put_back(&self, span: Duration) -> bool {
+        self.clock.put_back(span);
+        self.set_clock();
+        true
+    }
 }
 
 impl Drop for OwnSchema {

@@ -236,6 +236,8 @@ cases! {
         a_rate_of_keys_lets_no_more_of_a_key_be_taken_in_any_span,
         what_has_no_key_has_no_rate_of_keys_beside_that_of_its_queue,
         a_key_that_rests_obeys_what_its_queue_is_told_then,
+        keys_that_rest_do_not_wait_for_a_clock_that_is_put_back,
+        what_was_begun_too_long_ago_for_a_rate_is_not_counted_by_a_longer_one,
         a_run_that_has_waited_comes_before_more_urgent_ones,
     }
     queued_tasks {

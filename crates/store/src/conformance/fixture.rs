@@ -18,8 +18,15 @@ pub trait Fixture {
     /// The store. Every call gives the same one.
     fn store(&self) -> Arc<dyn Store>;
 
-    /// Moves the store's clock on. The clock starts at [`TestClock::START`] and moves only so.
+    /// Moves the store's clock on. The clock starts at [`TestClock::START`] and moves only when it is told to.
     fn advance(&self, span: Duration);
+
+    /// Puts the store's clock back, as an administrator may, and answers whether the store goes along. The default is for
+    /// stores whose time does not go back while they are open: nothing happens, and the answer is `false`.
+    fn put_back(&self, span: Duration) -> bool {
+        let _ = span;
+        false
+    }
 
     /// Ends the process of a node, as far as the store can tell, and answers whether the store can prove it.
     /// The default is for stores that know of no such proof: nothing happens, and the answer is `false`.
@@ -53,6 +60,12 @@ impl TestClock {
     /// Moves on.
     pub fn advance(&self, span: Duration) {
         self.0.store((self.now() + span).0, Ordering::SeqCst);
+    }
+
+    /// Goes back.
+    pub fn put_back(&self, span: Duration) {
+        let span = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
+        self.0.fetch_sub(span, Ordering::SeqCst);
     }
 }
 

@@ -10,7 +10,7 @@ use windlass_core::{NodeId, RunId, Time};
 
 use super::state::State;
 use crate::{
-    Arrival, Claim, Lanes, Load, Place, QueueChange, QueueChanged, QueueRow, QueueState, SpreadClaim,
+    Arrival, Claim, Lanes, Load, Place, QueueChange, QueueChanged, QueueRow, QueueState, Rate, SpreadClaim,
     SpreadRow, TakenSlot, TakenTask, choose, lane,
 };
 
@@ -46,13 +46,15 @@ impl State {
         let Some((state, changed)) = QueueState::change(before, change) else {
             return QueueChanged::Unchanged;
         };
+        let now = self.now;
         let queue = self.queues.entry(Arc::clone(name)).or_default();
+        let before = queue.state.limits.key_rate;
         queue.state = state;
+        if let Some(until) = Rate::forgotten(before, queue.state.limits.key_rate, now) {
+            queue.forget_keys(until);
+        }
         if !queue.state.limits.hold {
             queue.slots.retain(|_, slot| slot.node.is_some());
-        }
-        if queue.state.limits.key_rate.is_none() {
-            queue.begun_of.clear();
         }
         self.count_held(name);
         self.changed = true;
@@ -253,8 +255,13 @@ impl Queue {
         for lane in lanes {
             self.begun_of.entry(lane).or_default().push((rate.noted(now), 1));
         }
+        self.forget_keys(rate.past(now));
+    }
+
+    /// Forgets what was begun of keys until then.
+    fn forget_keys(&mut self, until: Time) {
         self.begun_of.retain(|_, begun| {
-            begun.retain(|(at, _)| *at + rate.per > now);
+            begun.retain(|(at, _)| *at > until);
             !begun.is_empty()
         });
     }

@@ -77,6 +77,41 @@ pub(super) async fn a_key_that_rests_obeys_what_its_queue_is_told_then(fixture: 
     assert_eq!(scene.get(node, 100).await.1, next, "what began while there was no rate is not counted");
 }
 
+pub(super) async fn keys_that_rest_do_not_wait_for_a_clock_that_is_put_back(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    let key_rate = Some(Rate { count: 1, per: SECOND });
+    scene.limit(QueueLimits { key_rate, ..NO_LIMITS }).await;
+    let runs = scene.several("a", 3).await;
+    assert_eq!(scene.get(node, 100).await.1, runs[..1]);
+    assert!(scene.get(node, 100).await.1.is_empty());
+    if !scene.fixture.put_back(SECOND * 3600) {
+        return;
+    }
+    let looked = scene.store.look(scene.asking(node, 100).await).await.expect("the store looks");
+    assert!(looked.work, "whoever only looks sees it too: {looked:?}");
+    let then = scene.claim(scene.asking(node, 100).await).await;
+    assert_eq!(ids(&then), runs[1..2], "what was noted ahead does not count");
+    assert!(then.next_due <= Some(then.now + SECOND * 2), "{then:?}");
+    scene.advance(SECOND * 2);
+    assert_eq!(scene.get(node, 100).await.1, runs[2..]);
+}
+
+pub(super) async fn what_was_begun_too_long_ago_for_a_rate_is_not_counted_by_a_longer_one(
+    fixture: impl Fixture,
+) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    let per = |seconds| QueueLimits { key_rate: Some(Rate { count: 1, per: SECOND * seconds }), ..NO_LIMITS };
+    scene.limit(per(1)).await;
+    let runs = scene.several("a", 3).await;
+    assert_eq!(scene.get(node, 100).await.1, runs[..1]);
+    scene.advance(SECOND * 2);
+    scene.limit(per(60)).await;
+    assert_eq!(scene.get(node, 100).await.1, runs[1..2]);
+    assert!(scene.get(node, 100).await.1.is_empty());
+}
+
 pub(super) async fn a_run_that_has_waited_comes_before_more_urgent_ones(fixture: impl Fixture) {
     let scene = Scene::new(fixture);
     let node = scene.node().await;
