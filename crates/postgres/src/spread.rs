@@ -187,7 +187,8 @@ pub(crate) async fn claim(session: &Session, request: &SpreadClaim) -> Result<Sp
         if limited {
             let mut offer = TaskOffer::new(session, request, request.room).await?;
             if !is_repeat {
-                let chosen = request.choose(std::mem::take(&mut offer.streams));
+                let streams = std::mem::take(&mut offer.streams);
+                let chosen = request.choose(streams, |row| offer.urgency(row));
                 tasks = seize(session, request, &chosen, &offer.in_turn()).await?;
                 offer.note(session, &tasks).await?;
                 more = tasks.len() < chosen.len();
@@ -197,7 +198,8 @@ pub(crate) async fn claim(session: &Session, request: &SpreadClaim) -> Result<Sp
             next = left.next;
         } else {
             if !is_repeat && request.room > 0 {
-                let chosen = request.choose(vec![candidates(session, request).await?.into()]);
+                let candidates = candidates(session, request).await?.into();
+                let chosen = request.choose(vec![candidates], |row| row.priority);
                 tasks = seize(session, request, &chosen, &[]).await?;
             }
             more = request.room > 0 && self::more(session, request).await?;

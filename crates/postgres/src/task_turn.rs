@@ -124,6 +124,12 @@ impl TaskOffer {
         self.streams.iter().any(|stream| !stream.is_empty())
     }
 
+    /// What an attempt has come to by waiting.
+    pub(crate) fn urgency(&self, row: &SpreadRow) -> u8 {
+        let turn = self.turns.iter().find(|(queue, _)| *queue.name == *row.queue);
+        turn.map_or(row.priority, |(queue, _)| queue.state.limits.urgency(queue.at, row.waiter()))
+    }
+
     /// Notes what was taken from declared queues, in this order.
     pub(crate) async fn note(&self, session: &Session, taken: &[SpreadRow]) -> Result<(), Fault> {
         for (queue, seats) in &self.turns {
@@ -161,7 +167,6 @@ struct Heads<'a> {
     lanes: HashMap<String, VecDeque<SpreadRow>>,
     /// How many more are right, of lanes that were not read to their end.
     left: HashMap<String, usize>,
-    known: &'a HashSet<(RunId, SpreadKey)>,
     /// How many suspects may still be given.
     suspects: usize,
     is_short: bool,
@@ -184,18 +189,23 @@ impl<'a> lanes::Source for Tasks<'a> {
 
     async fn read(&self, lanes: Vec<String>, depth: usize) -> Result<Heads<'a>, Fault> {
         let Self { walk, request, known } = *self;
-        let (most, suspects) = (large(depth), large(depth.min(request.suspects)));
         let (from, limits) = (column::count(request.suspect_after), &walk.queue.state.limits);
+        // Where they age, also one that is not given comes before others.
+        let suspects = match limits.ageing {
+            Some(_) if request.suspects > 0 => depth,
+            _ => depth.min(request.suspects),
+        };
+        let (most, suspects) = (large(depth), large(suspects));
         let (name, workflows, versions) = (&walk.queue.name, &walk.workflows, &walk.versions);
         let params: [&(dyn ToSql + Sync); 7] = [name, &lanes, workflows, versions, &most, &suspects, &from];
         let sql = if limits.ageing.is_some() { HEADS_OF_EACH } else { HEADS };
         let found = walk.session.query(sql, &params).await?;
         let mut rows = found.iter().map(spread_row).collect::<Result<Vec<_>, _>>()?;
-        rows.sort_by(|one, other| one.within(limits).cmp(&other.within(limits)));
+        rows.sort_by(SpreadRow::by_urgency);
         let suspects = request.suspects;
         let (lanes, left) = (HashMap::new(), HashMap::new());
-        let mut heads = Heads { request, lanes, left, known, suspects, is_short: false };
-        let mut counts: HashMap<_, usize> = HashMap::new();
+        let mut heads = Heads { request, lanes, left, suspects, is_short: false };
+        let (mut lines, mut counts): (HashMap<_, Vec<_>>, HashMap<_, usize>) = Default::default();
         for row in rows {
             let priority = if limits.ageing.is_some() { row.priority } else { 0 };
             let line = (row.lane.clone(), row.workflow.clone(), request.is_suspect(&row), priority);
@@ -203,10 +213,14 @@ impl<'a> lanes::Source for Tasks<'a> {
             *count += 1;
             if *count == depth {
                 // Beyond these there may be more that are as urgent as the others.
-                heads.left.insert(String::from(&*row.lane), depth);
+                heads.left.insert(String::from(&*row.lane), depth.saturating_sub(known.len()));
             }
-            heads.lanes.entry(String::from(&*row.lane)).or_default().push_back(row);
+            if !known.contains(&(row.run, row.key.clone())) {
+                lines.entry(String::from(&*row.lane)).or_default().push(row);
+            }
         }
+        let in_order = |line| limits.in_order(line, SpreadRow::waiter);
+        heads.lanes = lines.into_iter().map(|(lane, line)| (lane, in_order(line))).collect();
         Ok(heads)
     }
 }
@@ -223,7 +237,7 @@ impl lanes::Heads for Heads<'_> {
             }
             let row = self.lanes.get_mut(lane).and_then(VecDeque::pop_front)?;
             let is_suspect = self.request.is_suspect(&row);
-            if self.known.contains(&(row.run, row.key.clone())) || is_suspect && self.suspects == 0 {
+            if is_suspect && self.suspects == 0 {
                 continue;
             }
             self.suspects -= usize::from(is_suspect);

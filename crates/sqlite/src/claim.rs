@@ -330,7 +330,7 @@ impl Taking {
         }
         // The turns are numbered after the lines.
         let first_turn = self.lines.len();
-        let head_of = |turn: &Turn| turn.runs.front().map(|next| (next.priority, next.run));
+        let head_of = |turn: &Turn| turn.runs.front().map(|next| (next.urgency, next.run));
         for (at, turn) in offer.turns.iter().enumerate() {
             heads.extend(head_of(turn).map(|head| Reverse((head, first_turn + at))));
         }

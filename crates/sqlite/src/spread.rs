@@ -138,7 +138,8 @@ pub(crate) fn claim(desk: &mut Desk, request: &SpreadClaim) -> Result<SpreadClai
     tasks.retain(|row| row.holder == holder);
     if tasks.is_empty() {
         let mut offer = TaskOffer::new(book, no, now, request, request.room)?;
-        tasks = request.choose(std::mem::take(&mut offer.streams));
+        let streams = std::mem::take(&mut offer.streams);
+        tasks = request.choose(streams, |row| offer.urgency(now, row));
         offer.note(&book.conn, now, &tasks)?;
         let mut take = book.conn.prepare_cached(TAKE)?;
         for row in &mut tasks {

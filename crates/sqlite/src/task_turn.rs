@@ -108,6 +108,12 @@ impl TaskOffer {
         self.streams.iter().any(|stream| !stream.is_empty())
     }
 
+    /// What an attempt has come to by waiting.
+    pub(crate) fn urgency(&self, now: Time, row: &SpreadRow) -> u8 {
+        let turn = self.turns.iter().find(|turn| turn.name == row.queue);
+        turn.map_or(row.priority, |turn| turn.state.limits.urgency(now, row.waiter()))
+    }
+
     /// Notes what was taken from declared queues, in this order.
     pub(crate) fn note(&self, conn: &Connection, now: Time, taken: &[SpreadRow]) -> rusqlite::Result<()> {
         for TaskTurn { no, name, state, load } in &self.turns {
@@ -244,9 +250,11 @@ impl<'a> Rows<'a> {
         }
         let shown = rows.into_iter().map(|row| row.show(self.conn, self.names));
         let mut rows = shown.collect::<rusqlite::Result<Vec<_>>>()?;
-        rows.sort_by(|one, other| one.within(&self.limits).cmp(&other.within(&self.limits)));
-        let left = if is_all { rows.len() } else { depth };
-        Ok(Heads { rows: rows.into(), depth, left, is_all })
+        let read = rows.len();
+        rows.retain(|row| !self.known.contains(&(row.run, row.key.clone())));
+        rows.sort_by(SpreadRow::by_urgency);
+        let left = if is_all { rows.len() } else { depth.saturating_sub(read - rows.len()) };
+        Ok(Heads { rows: self.limits.in_order(rows, SpreadRow::waiter), depth, left, is_all })
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use rusqlite::Connection;
 use windlass_core::{RunId, Time};
-use windlass_store::{Arrival, DefinitionId, Lanes, Load, QueueLimits, QueueState, choose};
+use windlass_store::{Arrival, DefinitionId, Lanes, Load, QueueLimits, QueueState, Waiter, choose};
 
 use crate::{
     claim::Line,
@@ -16,6 +16,8 @@ use crate::{
 /// A ready run of a declared queue.
 pub(crate) struct Candidate {
     pub(crate) priority: u8,
+    /// What it has come to by waiting.
+    pub(crate) urgency: u8,
     pub(crate) run: RunId,
     pub(crate) carried: Carried,
     pub(crate) workflow: i64,
@@ -75,7 +77,8 @@ impl Turn {
             Walk::wake(conn, Kind::Runs, queue, &limits, asker.now, &lines)?;
         }
         let walk = Walk::new(conn, Kind::Runs, queue, limits, asker.now, lines)?;
-        let mut rows = Rows { walk, conn, asker, queue, limits, lines: HashMap::new(), known };
+        let mut rows =
+            Rows { walk, conn, asker, queue, limits, lines: HashMap::new(), created: HashMap::new(), known };
         if turn.load.next.is_some() && rows.any()? {
             turn.next = turn.load.next;
         }
@@ -103,7 +106,9 @@ impl Turn {
             if let (Some((workflow, version)), Some(carried)) = (version, ready::read(conn, run, &core)?) {
                 let (workflow, version, priority) = (*workflow, *version, core.priority);
                 let lane = if core.has_lane { run::lane(conn, run)? } else { String::new() };
-                back.push(Candidate { priority, run, carried, workflow, version, lane, arrival });
+                let since = carried.opened_at.map_or(core.created_at, Time);
+                let urgency = self.state.limits.urgency(asker.now, Waiter { priority, run, since });
+                back.push(Candidate { priority, urgency, run, carried, workflow, version, lane, arrival });
             }
         }
         back.sort_unstable_by_key(|candidate| (candidate.priority, candidate.run));
@@ -143,6 +148,8 @@ struct Rows<'a> {
     limits: QueueLimits,
     /// For each lane that was asked, a line for each workflow; where runs age, one for each of its priorities.
     lines: HashMap<String, Vec<Line>>,
+    /// When runs were started, as far as it was asked.
+    created: HashMap<RunId, Time>,
     /// Those that have a slot already.
     known: HashSet<RunId>,
 }
@@ -188,7 +195,7 @@ impl Rows<'_> {
             let lines = self.lines_of(lane)?;
             self.lines.insert(lane.to_owned(), lines);
         }
-        let Self { conn, limits, lines, known, .. } = self;
+        let Self { conn, limits, lines, created, known, .. } = self;
         let Some(lines) = lines.get_mut(lane) else { return Ok(None) };
         for line in lines.iter_mut() {
             loop {
@@ -201,9 +208,15 @@ impl Rows<'_> {
                 }
             }
         }
-        let urgency = |(priority, run)| limits.urgency(priority, run);
-        let heads = lines.iter().enumerate().filter_map(|(at, line)| Some((urgency(line.head()?), at)));
-        Ok(heads.min().map(|(_, at)| at))
+        let (mut heads, mut places) = (Vec::new(), Vec::new());
+        for (at, line) in lines.iter().enumerate() {
+            if let Some((priority, run, carried)) = line.rows.front() {
+                let since = since(conn, limits, created, *run, carried)?;
+                heads.push(Waiter { priority: *priority, run: *run, since });
+                places.push(at);
+            }
+        }
+        Ok(limits.first(heads).map(|first| places[first]))
     }
 }
 
@@ -225,14 +238,29 @@ impl Lanes for Rows<'_> {
             return Ok(None);
         };
         let (workflow, version) = (line.workflow, line.version);
-        Ok(line.rows.pop_front().map(|(priority, run, carried)| Candidate {
-            priority,
-            run,
-            carried,
-            workflow,
-            version,
-            lane: lane.to_owned(),
-            arrival: Arrival::Fresh,
-        }))
+        let Some((priority, run, carried)) = line.rows.pop_front() else { return Ok(None) };
+        let since = since(self.conn, &self.limits, &mut self.created, run, &carried)?;
+        let urgency = self.limits.urgency(self.asker.now, Waiter { priority, run, since });
+        let (lane, arrival) = (lane.to_owned(), Arrival::Fresh);
+        Ok(Some(Candidate { priority, urgency, run, carried, workflow, version, lane, arrival }))
     }
+}
+
+/// Since when a ready run might have been taken, where that matters.
+fn since(
+    conn: &Connection,
+    limits: &QueueLimits,
+    created: &mut HashMap<RunId, Time>,
+    run: RunId,
+    carried: &Carried,
+) -> rusqlite::Result<Time> {
+    if let (Some(_), None) = (limits.ageing, carried.opened_at) {
+        if let Some(known) = created.get(&run) {
+            return Ok(*known);
+        }
+        let at = run::core(conn, run)?.map_or(Time(0), |core| core.created_at);
+        created.insert(run, at);
+        return Ok(at);
+    }
+    Ok(Time(carried.opened_at.unwrap_or(0)))
 }

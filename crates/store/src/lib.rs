@@ -25,6 +25,7 @@ mod record;
 mod spread;
 mod store;
 mod tenant;
+mod waiter;
 mod words;
 
 #[cfg(feature = "conformance")]
@@ -57,4 +58,5 @@ pub use store::{
 };
 pub use tenant::{Removal, Reply, Tenancy, TenantError, TenantName};
 #[doc(hidden)]
+pub use waiter::Waiter;
 pub use words::{Comments, words};

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use windlass_core::{RunId, Time};
+use windlass_core::Time;
 
 use crate::Rate;
 
@@ -39,18 +39,6 @@ impl QueueLimits {
         ageing: None,
         hold: false,
     };
-
-    /// What the runs of a lane are ordered by: the least comes first.
-    ///
-    /// With ageing it is the time at which a run of the highest priority would have to be started to come at the same place.
-    /// That never changes while a run waits, so that nothing has to be written again: among runs of one priority it is
-    /// the order of ids, which begin with a time.
-    #[must_use]
-    pub fn urgency(&self, priority: u8, run: RunId) -> (i64, RunId) {
-        let Some(ageing) = self.ageing else { return (i64::from(priority), run) };
-        let step = i64::try_from(ageing.as_micros()).unwrap_or(i64::MAX);
-        (run.made_at().0.saturating_add(step.saturating_mul(i64::from(priority))), run)
-    }
 }
 
 /// A change of what a queue is told.
@@ -134,22 +122,5 @@ impl QueueState {
             false => Some((state, QueueChanged::Created)),
             true => (before != Some(&state)).then_some((state, QueueChanged::Updated)),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_that_has_waited_comes_before_a_more_urgent_one_that_has_not() {
-        let limits = QueueLimits { ageing: Some(Duration::from_secs(60)), ..QueueLimits::NONE };
-        let made = |seconds: i64| RunId::least(Time(seconds * 1_000_000));
-        let urgency = |seconds, priority| limits.urgency(priority, made(seconds));
-        assert!(urgency(1_000, 5) < urgency(1_000, 6));
-        assert!(urgency(1_000, 6) < urgency(1_061, 5), "it has waited for a step");
-        assert!(urgency(1_000, 6) > urgency(1_059, 5));
-        assert!(urgency(1_000, 9) < urgency(1_541, 0), "nothing starves");
-        assert!(QueueLimits::NONE.urgency(6, made(0)) > QueueLimits::NONE.urgency(5, made(9_999)));
     }
 }

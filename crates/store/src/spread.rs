@@ -8,7 +8,7 @@ use std::{
 
 use windlass_core::{ClaimId, NodeId, RunId, Time};
 
-use crate::{Choice, DefinitionId, Lanes, Load, QueueLimits, QueueState, choose};
+use crate::{Choice, DefinitionId, Lanes, Load, QueueLimits, QueueState, Waiter, choose};
 
 /// The topic under which the outcome of a published attempt lies in the inbox of its run.
 pub const OUTCOME: &str = "!outcome";
@@ -70,13 +70,13 @@ impl SpreadRow {
     /// The most urgent first, then those of the oldest run.
     #[must_use]
     pub fn by_urgency(&self, other: &Self) -> Ordering {
-        self.within(&QueueLimits::NONE).cmp(&other.within(&QueueLimits::NONE))
+        (self.priority, self.run, &self.key).cmp(&(other.priority, other.run, &other.key))
     }
 
-    /// What the attempts of a lane are ordered by.
+    /// What its place in a lane depends on. An attempt waits since it was published.
     #[must_use]
-    pub fn within(&self, limits: &QueueLimits) -> ((i64, RunId), &SpreadKey) {
-        (limits.urgency(self.priority, self.run), &self.key)
+    pub const fn waiter(&self) -> Waiter {
+        Waiter { priority: self.priority, run: self.run, since: self.at }
     }
 }
 
@@ -119,14 +119,23 @@ impl SpreadClaim {
     }
 
     /// Chooses what the claim takes from streams of rows that nobody holds and that it [is for](Self::is_for): always the
-    /// most urgent of those that come next. The rows of a queue are in one stream.
+    /// most urgent of those that come next, where `urgency` says what they have [come to](QueueLimits::urgency). The rows of a
+    /// queue are in one stream.
     #[must_use]
-    pub fn choose(&self, mut streams: Vec<VecDeque<SpreadRow>>) -> Vec<SpreadRow> {
+    pub fn choose(
+        &self,
+        mut streams: Vec<VecDeque<SpreadRow>>,
+        urgency: impl Fn(&SpreadRow) -> u8,
+    ) -> Vec<SpreadRow> {
+        let weigh = |row: &SpreadRow| (urgency(row), row.run);
+        let before = |one: &SpreadRow, other: &SpreadRow| {
+            weigh(one).cmp(&weigh(other)).then_with(|| one.key.cmp(&other.key))
+        };
         let mut rooms: HashMap<_, _> = self.queues.iter().cloned().collect();
         let (mut suspects, mut chosen) = (self.suspects, Vec::new());
         while chosen.len() < self.room {
             let heads = streams.iter_mut().filter(|stream| !stream.is_empty());
-            let Some(next) = heads.min_by(|one, other| one[0].by_urgency(&other[0])) else { break };
+            let Some(next) = heads.min_by(|one, other| before(&one[0], &other[0])) else { break };
             let Some(row) = next.pop_front() else { break };
             let is_suspect = self.is_suspect(&row);
             let room = rooms.get_mut(&row.queue).filter(|room| **room > 0);

@@ -311,7 +311,8 @@ async fn turn(
         walk.settle(&choice).await?;
     }
     let next = next.into_iter().chain(walk.next(&choice).await?).min();
-    Ok((back.into_iter().chain(choice.into_runs()).collect(), next))
+    let stream = back.into_iter().chain(choice.into_runs());
+    Ok((stream.map(|run| run.aged(&state.limits, queue.at)).collect(), next))
 }
 
 /// Takes from the streams what there is room for: always the most urgent of those that come next.
@@ -320,7 +321,7 @@ fn choose_from(request: &Claim, mut streams: Vec<VecDeque<Candidate>>) -> Vec<Ca
     while chosen.len() < request.room && (chosen.is_empty() || weight < large(request.bytes)) {
         let heads = streams.iter().enumerate();
         let heads =
-            heads.filter_map(|(at, stream)| stream.front().map(|next| ((next.priority, next.run), at)));
+            heads.filter_map(|(at, stream)| stream.front().map(|next| ((next.urgency, next.run), at)));
         let Some((_, at)) = heads.min() else { break };
         let Some(next) = streams[at].pop_front() else { break };
         weight += next.weight;
@@ -395,6 +396,8 @@ mod tests {
     fn offered(count: usize, weight: i64) -> VecDeque<Candidate> {
         let next = Candidate {
             priority: 5,
+            urgency: 5,
+            since: Time(0),
             run: Uuid::nil(),
             queue: "tight".into(),
             lane: String::new(),

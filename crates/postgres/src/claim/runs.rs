@@ -4,14 +4,15 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
-use windlass_core::RunId;
-use windlass_store::{Arrival, QueueLimits};
+use windlass_core::{RunId, Time};
+use windlass_store::{Arrival, QueueLimits, Waiter};
 
 use super::{
     large,
     statements::{HEADS, HEADS_OF_EACH},
 };
 use crate::{
+    column,
     error::Fault,
     lanes::{self, Walk},
 };
@@ -20,6 +21,10 @@ use crate::{
 #[derive(Clone)]
 pub(super) struct Candidate {
     pub(super) priority: i16,
+    /// What it has come to by waiting.
+    pub(super) urgency: i16,
+    /// Since when it might have been taken, where that matters.
+    pub(super) since: Time,
     pub(super) run: Uuid,
     pub(super) queue: String,
     pub(super) lane: String,
@@ -29,16 +34,22 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// What the runs of a lane are ordered by.
-    fn urgency(&self, limits: &QueueLimits) -> (i64, RunId) {
+    fn waiter(&self) -> Waiter {
         let priority = u8::try_from(self.priority).unwrap_or(u8::MAX);
-        limits.urgency(priority, RunId::from_bytes(*self.run.as_bytes()))
+        Waiter { priority, run: RunId::from_bytes(*self.run.as_bytes()), since: self.since }
+    }
+
+    /// The same with what it has come to by waiting in a queue with such limits.
+    pub(super) fn aged(self, limits: &QueueLimits, now: Time) -> Self {
+        Self { urgency: limits.urgency(now, self.waiter()).into(), ..self }
     }
 }
 
 pub(super) fn candidate(row: &Row) -> Result<Candidate, Fault> {
     Ok(Candidate {
         priority: row.try_get(0)?,
+        urgency: row.try_get(0)?,
+        since: column::time(row, 6)?,
         run: row.try_get(1)?,
         queue: row.try_get(2)?,
         lane: row.try_get(3)?,
@@ -51,10 +62,9 @@ pub(super) fn candidate(row: &Row) -> Result<Candidate, Fault> {
 /// What was read of the lanes of a queue, without runs that have a slot.
 #[derive(Default)]
 pub(super) struct Heads {
-    limits: QueueLimits,
     lanes: HashMap<String, VecDeque<Candidate>>,
-    /// Up to where a lane was read.
-    cut: HashMap<String, (i64, RunId)>,
+    /// How many more are right, of lanes that were not read to their end.
+    left: HashMap<String, usize>,
     is_short: bool,
 }
 
@@ -73,30 +83,27 @@ impl lanes::Source for Runs<'_> {
     }
 
     async fn read(&self, lanes: Vec<String>, depth: usize) -> Result<Heads, Fault> {
-        let (walk, depth) = (self.walk, large(depth));
+        let (walk, most) = (self.walk, large(depth));
         let (name, limits) = (&walk.queue.name, walk.queue.state.limits);
-        let params: [&(dyn ToSql + Sync); 4] = [name, &lanes, &walk.workflows, &depth];
+        let params: [&(dyn ToSql + Sync); 4] = [name, &lanes, &walk.workflows, &most];
         let (sql, ages) = limits.ageing.map_or((HEADS, false), |_| (HEADS_OF_EACH, true));
-        let mut heads = Heads { limits, ..Heads::default() };
-        let mut counts: HashMap<(String, String, i16), i64> = HashMap::new();
+        let mut heads = Heads::default();
+        let (mut rows, mut counts): (HashMap<String, Vec<Candidate>>, HashMap<_, usize>) = Default::default();
         for row in walk.session.query(sql, &params).await? {
             let head = candidate(&row)?;
             let line = (head.lane.clone(), head.workflow.clone(), if ages { head.priority } else { 0 });
             let count = counts.entry(line).or_default();
             *count += 1;
             if *count == depth {
-                // Beyond this one of the same line there may be more that are as urgent as the others.
-                let last = head.urgency(&limits);
-                let cut = heads.cut.entry(head.lane.clone()).or_insert(last);
-                *cut = last.min(*cut);
+                // Beyond these of the same line there may be more that are as urgent as the others.
+                heads.left.insert(head.lane.clone(), depth.saturating_sub(self.known.len()));
             }
             if !self.known.contains(&head.run) {
-                heads.lanes.entry(head.lane.clone()).or_default().push_back(head);
+                rows.entry(head.lane.clone()).or_default().push(head);
             }
         }
-        for lane in heads.lanes.values_mut() {
-            lane.make_contiguous().sort_by_key(|head| head.urgency(&limits));
-        }
+        let in_order = |line| limits.in_order(line, Candidate::waiter);
+        heads.lanes = rows.into_iter().map(|(lane, line)| (lane, in_order(line))).collect();
         Ok(heads)
     }
 }
@@ -105,13 +112,12 @@ impl lanes::Heads for Heads {
     type Run = Candidate;
 
     fn next(&mut self, lane: &str) -> Option<Candidate> {
-        let next = self.lanes.get_mut(lane).and_then(VecDeque::pop_front);
-        let cut = self.cut.get(lane);
-        self.is_short |= match &next {
-            Some(next) => cut.is_some_and(|cut| next.urgency(&self.limits) > *cut),
-            None => cut.is_some(),
-        };
-        next
+        match self.left.get_mut(lane) {
+            Some(0) => self.is_short = true,
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        self.lanes.get_mut(lane).and_then(VecDeque::pop_front)
     }
 
     fn is_short(&self) -> bool {

@@ -138,7 +138,8 @@ pub(super) const LINES: &str = "\
     SELECT a.priority, a.run, a.queue, a.lane, a.workflow, (SELECT octet_length(r.input) + coalesce(octet_length(r.context), 0) FROM {s}.run AS r WHERE r.id = a.run) \
            + coalesce((SELECT sum(coalesce(octet_length(s.output), 0) + coalesce(octet_length(s.detail), 0)) \
                        FROM {s}.step AS s WHERE s.run = a.run), 0)::bigint \
-           + coalesce((SELECT sum(octet_length(i.body)) FROM {s}.inbox AS i WHERE i.run = a.run), 0)::bigint \
+           + coalesce((SELECT sum(octet_length(i.body)) FROM {s}.inbox AS i WHERE i.run = a.run), 0)::bigint, \
+           0::bigint \
     FROM unnest($1::text[], $2::bigint[]) AS q (queue, room) CROSS JOIN unnest($3::text[]) AS v (workflow) \
     CROSS JOIN LATERAL (\
         SELECT * FROM {s}.ready AS a WHERE a.queue = q.queue AND a.lane = '' AND a.workflow = v.workflow \
@@ -149,7 +150,8 @@ pub(super) const HEADS: &str = "\
     SELECT a.priority, a.run, a.queue, a.lane, a.workflow, (SELECT octet_length(r.input) + coalesce(octet_length(r.context), 0) FROM {s}.run AS r WHERE r.id = a.run) \
            + coalesce((SELECT sum(coalesce(octet_length(s.output), 0) + coalesce(octet_length(s.detail), 0)) \
                        FROM {s}.step AS s WHERE s.run = a.run), 0)::bigint \
-           + coalesce((SELECT sum(octet_length(i.body)) FROM {s}.inbox AS i WHERE i.run = a.run), 0)::bigint \
+           + coalesce((SELECT sum(octet_length(i.body)) FROM {s}.inbox AS i WHERE i.run = a.run), 0)::bigint, \
+           0::bigint \
     FROM unnest($2::text[]) AS l (lane) CROSS JOIN unnest($3::text[]) AS v (workflow) \
     CROSS JOIN LATERAL (\
         SELECT * FROM {s}.ready AS a WHERE a.queue = $1 AND a.lane = l.lane AND a.workflow = v.workflow \
@@ -160,7 +162,8 @@ pub(super) const HEADS_OF_EACH: &str = "\
     SELECT a.priority, a.run, a.queue, a.lane, a.workflow, (SELECT octet_length(r.input) + coalesce(octet_length(r.context), 0) FROM {s}.run AS r WHERE r.id = a.run) \
            + coalesce((SELECT sum(coalesce(octet_length(s.output), 0) + coalesce(octet_length(s.detail), 0)) \
                        FROM {s}.step AS s WHERE s.run = a.run), 0)::bigint \
-           + coalesce((SELECT sum(octet_length(i.body)) FROM {s}.inbox AS i WHERE i.run = a.run), 0)::bigint \
+           + coalesce((SELECT sum(octet_length(i.body)) FROM {s}.inbox AS i WHERE i.run = a.run), 0)::bigint, \
+           (SELECT r.opened_at FROM {s}.run AS r WHERE r.id = a.run) \
     FROM unnest($2::text[]) AS l (lane) CROSS JOIN unnest($3::text[]) AS v (workflow) \
     CROSS JOIN generate_series(0, 9) AS p (priority) \
     CROSS JOIN LATERAL (\
@@ -172,7 +175,8 @@ pub(super) const BACK: &str = "\
     SELECT a.priority, a.run, a.queue, a.lane, a.workflow, (SELECT octet_length(r.input) + coalesce(octet_length(r.context), 0) FROM {s}.run AS r WHERE r.id = a.run) \
            + coalesce((SELECT sum(coalesce(octet_length(s.output), 0) + coalesce(octet_length(s.detail), 0)) \
                        FROM {s}.step AS s WHERE s.run = a.run), 0)::bigint \
-           + coalesce((SELECT sum(octet_length(i.body)) FROM {s}.inbox AS i WHERE i.run = a.run), 0)::bigint \
+           + coalesce((SELECT sum(octet_length(i.body)) FROM {s}.inbox AS i WHERE i.run = a.run), 0)::bigint, \
+           r.opened_at \
     FROM unnest($1::uuid[]) AS u (run) CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run AND queue = $3 OFFSET 0) AS r \
     CROSS JOIN LATERAL (\
         SELECT * FROM {s}.ready AS a WHERE a.queue = r.queue AND a.lane = {s}.lane(r.queue_key) AND a.workflow = r.workflow \

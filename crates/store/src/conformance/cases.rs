@@ -239,6 +239,7 @@ cases! {
         keys_that_rest_do_not_wait_for_a_clock_that_is_put_back,
         what_was_begun_too_long_ago_for_a_rate_is_not_counted_by_a_longer_one,
         a_run_that_has_waited_comes_before_more_urgent_ones,
+        a_run_that_has_waited_is_weighed_beside_other_queues_by_what_it_has_come_to,
     }
     queued_tasks {
         no_more_attempts_are_executed_than_a_queue_allows,

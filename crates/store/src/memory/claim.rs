@@ -140,7 +140,7 @@ impl State {
 
     /// The most urgent of those that come next.
     fn next_of(&self, streams: &mut [VecDeque<RunId>]) -> Option<RunId> {
-        let urgency = |run: &RunId| (self.runs[run].image.run.priority, *run);
+        let urgency = |run: &RunId| (self.urgency(&self.runs[run].image.run.queue, self.waiter(*run)), *run);
         let heads =
             streams.iter().enumerate().filter_map(|(at, stream)| Some((urgency(stream.front()?), at)));
         let (_, at) = heads.min()?;

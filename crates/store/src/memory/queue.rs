@@ -11,7 +11,7 @@ use windlass_core::{NodeId, RunId, Time};
 use super::state::State;
 use crate::{
     Arrival, Claim, Lanes, Load, Place, QueueChange, QueueChanged, QueueRow, QueueState, Rate, SpreadClaim,
-    SpreadRow, TakenSlot, TakenTask, choose, lane,
+    SpreadRow, TakenSlot, TakenTask, Waiter, choose, lane,
 };
 
 /// A declared queue.
@@ -124,28 +124,38 @@ impl State {
         let load = self.load(name, Some(request.node));
         let mut runs = self.claimable(request);
         runs.retain(|run| self.runs[run].image.run.queue == *name);
-        let mut lanes = Rows { lanes: BTreeMap::new(), queue, now: self.now };
+        let mut lines: BTreeMap<String, Vec<RunId>> = BTreeMap::new();
         let mut returning = VecDeque::new();
         for &run in &runs {
             let image = &self.runs[&run].image;
-            let line = lanes.lanes.entry(lane(image.run.queue_key.as_deref())).or_default();
+            let line = lines.entry(lane(image.run.queue_key.as_deref())).or_default();
             let has_slot = queue.slots.values().any(|slot| slot.run == run);
             if has_slot || load.arrival(run) == Arrival::Shared {
                 returning.push_back(run);
             } else {
-                line.push_back(run);
+                line.push(run);
             }
         }
-        for line in lanes.lanes.values_mut() {
-            let urgency = |run: &RunId| limits.urgency(self.runs[run].image.run.priority, *run);
-            line.make_contiguous().sort_by_key(urgency);
-        }
+        let in_order = |line| limits.in_order(line, |run| self.waiter(*run));
+        let lanes = lines.into_iter().map(|(lane, line)| (lane, in_order(line))).collect();
+        let mut lanes = Rows { lanes, queue, now: self.now };
         let next = load.next.filter(|_| returning.len() < runs.len());
         let (returning, more) = load.admit(limits, room, returning, |run| *run);
         let most = (room - returning.len()).min(load.left(limits, more));
         let Ok(choice) = choose(&mut lanes, &queue.state, &load, most);
         let next = next.into_iter().chain(choice.next()).min();
         Turn { runs: returning.into_iter().chain(choice.into_runs()).collect(), next }
+    }
+
+    pub(super) fn waiter(&self, run: RunId) -> Waiter {
+        let image = &self.runs[&run].image;
+        Waiter { priority: image.run.priority, run, since: image.standing.opened_at }
+    }
+
+    /// What something in a queue has come to by waiting.
+    pub(super) fn urgency(&self, queue: &Arc<str>, waiter: Waiter) -> u8 {
+        let queue = self.queues.get(queue);
+        queue.map_or(waiter.priority, |queue| queue.state.limits.urgency(self.now, waiter))
     }
 
     /// Notes what was taken from declared queues, in the order in which it was.
@@ -209,20 +219,20 @@ impl State {
         let load = self.load(name, Some(request.node));
         let mut sharing: HashSet<RunId> = load.sharing().collect();
         let free = self.claimable_tasks(request).into_iter().filter(|row| row.queue == *name);
-        let (mut tasks, mut sharers, mut any) = (Tasks::new(queue, request, self.now), Vec::new(), false);
+        let mut lines: BTreeMap<String, Vec<SpreadRow>> = BTreeMap::new();
+        let (mut sharers, mut any) = (Vec::new(), false);
         for row in free {
-            let line = tasks.lanes.entry(String::from(&*row.lane)).or_default();
+            let line = lines.entry(String::from(&*row.lane)).or_default();
             if sharing.remove(&row.run) {
                 sharers.push(row);
             } else {
                 any = true;
-                line.push_back(row);
+                line.push(row);
             }
         }
-        for line in tasks.lanes.values_mut() {
-            line.make_contiguous()
-                .sort_by(|one, other| one.within(&state.limits).cmp(&other.within(&state.limits)));
-        }
+        let mut tasks = Tasks::new(queue, request, self.now);
+        let in_order = |line| state.limits.in_order(line, SpreadRow::waiter);
+        tasks.lanes = lines.into_iter().map(|(lane, line)| (lane, in_order(line))).collect();
         let next = load.next.filter(|_| any);
         let Ok((sharers, choice)) = SpreadClaim::turn(&mut tasks, state, &load, sharers, room);
         let next = next.into_iter().chain(choice.next()).min();

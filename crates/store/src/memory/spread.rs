@@ -109,7 +109,8 @@ impl State {
         let holder = Some((request.node, request.claim));
         let mut tasks = self.tasks_where(|row| row.holder == holder);
         if tasks.is_empty() {
-            tasks = request.choose(self.tasks_on_offer(request, request.room).0);
+            let streams = self.tasks_on_offer(request, request.room).0;
+            tasks = request.choose(streams, |row| self.urgency(&row.queue, row.waiter()));
             self.note_tasks(request.node, &tasks);
             for row in &mut tasks {
                 row.holder = holder;

@@ -1,15 +1,17 @@
 //! Rates of keys, and priorities that age.
 
+use std::sync::Arc;
+
 use windlass_core::{RunId, RunState, Time};
 
 use super::{
     super::{
         Fixture,
-        scene::{SECOND, Scene, ids, new_end, start},
+        scene::{SECOND, Scene, ids, new_end, new_run, start},
     },
     queues::{at_once, tight},
 };
-use crate::{Act, Claimed, Idle, NewRun, Place, QueueLimits, Rate, Written};
+use crate::{Act, Claim, Claimed, Idle, NewRun, Place, QueueLimits, Rate, Written};
 
 const NO_LIMITS: QueueLimits = QueueLimits::NONE;
 
@@ -116,8 +118,9 @@ pub(super) async fn a_run_that_has_waited_comes_before_more_urgent_ones(fixture:
     let scene = Scene::new(fixture);
     let node = scene.node().await;
     scene.limit(QueueLimits { ageing: Some(SECOND * 60), ..NO_LIMITS }).await;
+    // The times in ids are of no account: a child has that of its parent, and a clock may be wrong.
     let starting = async |key: Option<&str>, second: u32, priority| {
-        let mut bytes = *RunId::least(Time(0) + SECOND * (1_000_000 + second)).as_bytes();
+        let mut bytes = *RunId::least(Time(0) + SECOND * second).as_bytes();
         bytes[15] = u8::from(key.is_some());
         let run = RunId::from_bytes(bytes);
         let new = NewRun { priority, queue_key: key.map(Into::into), ..tight() };
@@ -126,14 +129,36 @@ pub(super) async fn a_run_that_has_waited_comes_before_more_urgent_ones(fixture:
         run
     };
     for key in [None, Some("a")] {
-        let old = starting(key, 0, 9).await;
-        let urgent = starting(key, 100, 0).await;
-        let middle = starting(key, 200, 4).await;
-        let late = starting(key, 600, 0).await;
+        let old = starting(key, 9_000_000, 9).await;
+        scene.advance(SECOND * 100);
+        let urgent = starting(key, 2, 0).await;
+        scene.advance(SECOND * 100);
+        let middle = starting(key, 1, 4).await;
+        scene.advance(SECOND * 400);
+        let late = starting(key, 3, 0).await;
         let mut order = Vec::new();
         for _ in 0..4 {
             order.extend(scene.get(node, 1).await.1);
         }
         assert_eq!(order, [urgent, middle, old, late], "{key:?}");
     }
+}
+
+pub(super) async fn a_run_that_has_waited_is_weighed_beside_other_queues_by_what_it_has_come_to(
+    fixture: impl Fixture,
+) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    scene.limit(QueueLimits { ageing: Some(SECOND * 60), ..NO_LIMITS }).await;
+    let old = scene.start_as(NewRun { priority: 9, ..tight() }).await;
+    scene.advance(SECOND * 600);
+    let other = scene.start_as(NewRun { priority: 3, ..new_run() }).await;
+    let urgent = scene.start_as(NewRun { priority: 0, ..tight() }).await;
+    let queues: Vec<(Arc<str>, usize)> = vec![("default".into(), 1000), ("tight".into(), 1000)];
+    let mut order = Vec::new();
+    for _ in 0..3 {
+        let request = Claim { room: 1, queues: queues.clone(), ..scene.request(node).await };
+        order.extend(ids(&scene.claim(request).await));
+    }
+    assert_eq!(order, [old, urgent, other], "it does not keep more urgent ones of its queue waiting");
 }

@@ -443,8 +443,7 @@ fn change_queue(dice: &mut Dice) -> Ask {
             per_key: limit(dice),
             rate: limit(dice).map(|count| Rate { count, per: Duration::from_secs(3) }),
             key_rate: limit(dice).map(|count| Rate { count, per: Duration::from_secs(5) }),
-            // Ids are drawn, and with them times of the next thousands of years.
-            ageing: dice.chance(30).then_some(Duration::from_secs(1 << 38)),
+            ageing: dice.chance(30).then_some(Duration::from_millis(700)),
             hold: dice.chance(30),
         }),
     };
