@@ -89,7 +89,8 @@ impl QueueSetup {
         this.limit("key_rate", runs, |limits| limits.key_rate = rate)
     }
 
-    /// A run becomes more urgent by one step of [priority](crate::Start::priority) for each such span since it was started: it
+    /// A run becomes more urgent by one step of [priority](crate::Start::priority) for each such span since it might have run,
+    /// which is since it was started, or was due if it was delayed: it
     /// goes before every run that was started later by as many spans as that is more urgent by steps, so nothing waits for
     /// ever behind what is more urgent. With keys, this is among the runs of one. Default: a run is as urgent as it was
     /// started.

@@ -35,6 +35,14 @@ fn part(now: Time) -> i64 {
 
 impl Window {
     fn advance(&mut self, to: i64) {
+        // A clock may have been put back, and what it said then lies ahead. Whoever is late by a part has only been slow.
+        if to < self.last - 1 {
+            let ahead = usize::try_from(self.last - to).map_or(PARTS, |ahead| ahead.min(PARTS));
+            for step in 1..=ahead {
+                self.counts[place(to + step as i64)] = 0;
+            }
+            self.last = to;
+        }
         let steps = usize::try_from(to - self.last).unwrap_or(0).min(PARTS);
         for step in 0..steps {
             self.counts[place(to - step as i64)] = 0;
@@ -101,5 +109,18 @@ mod tests {
         assert_eq!(seen(96), BTreeMap::new());
         throughput.note(&mail, at(500));
         assert_eq!(seen(500), BTreeMap::from([("mail".into(), 1)]));
+    }
+
+    #[test]
+    fn what_a_clock_that_was_put_back_said_is_not_counted_for_longer_than_a_minute() {
+        let throughput = Throughput::default();
+        let mail: Arc<str> = "mail".into();
+        throughput.note(&mail, at(3_600));
+        throughput.note(&mail, at(3_596));
+        let seen = |seconds| throughput.of_the_last_minute(at(seconds));
+        assert_eq!(seen(3_600), BTreeMap::from([("mail".into(), 2)]), "whoever is slow is counted");
+        throughput.note(&mail, at(0));
+        assert_eq!(seen(0), BTreeMap::from([("mail".into(), 1)]));
+        assert_eq!(seen(66), BTreeMap::new());
     }
 }
