@@ -283,6 +283,30 @@ async fn a_batch_whose_answer_was_lost_is_sent_again_and_written_once(room: Room
     engine.stop().await.expect("it stops");
 }
 
+async fn what_was_claimed_goes_on_at_once_although_the_answer_was_lost(room: Room) {
+    const NEVER: Duration = Duration::from_secs(1000);
+    let (stage, falls) = (Stage::default(), CancellationToken::new());
+    falls.cancel();
+    let before = stage.engine("before", room.store().await, &falls).launch().await.expect("it launches");
+    before.stop().await.expect("it stops");
+    let client = room.client().await;
+    let run = client.start(stage.workflow(), 0).await.expect("the run starts");
+    let (store, claims) = (Arc::new(Faulty::new(room.store().await)), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&claims);
+    store.on_call(move |asked| match asked {
+        Asked::Claim if counted.fetch_add(1, Ordering::SeqCst) == 0 => Fault::AnswerLost,
+        _ => Fault::None,
+    });
+    // No heartbeat comes to find what it holds without knowing.
+    let engine = stage.engine("only", store, &falls).heartbeat(NEVER).stale_after(NEVER * 3);
+    let engine = engine.launch().await.expect("it launches");
+    let result = tokio::time::timeout(PATIENCE, run).await.expect("the run goes on");
+    assert_eq!(result.expect("the run completes"), 1);
+    assert!(claims.load(Ordering::SeqCst) > 1, "the claim was sent again");
+    assert_eq!(stage.scenes().iter().filter(|scene| scene.what == What::Began).count(), 2);
+    engine.stop().await.expect("it stops");
+}
+
 const PAID: Event<u32> = Event::new("paid");
 
 /// Two payments, in the order in which they came.
@@ -339,6 +363,7 @@ async fn a_pause_whose_answer_was_lost_does_not_undo_a_later_resume(room: Room) 
 }
 
 on_both! {
+    what_was_claimed_goes_on_at_once_although_the_answer_was_lost,
     an_event_whose_answer_was_lost_is_sent_again_and_received_once,
     a_pause_whose_answer_was_lost_does_not_undo_a_later_resume,
     a_park_sent_twice_does_not_take_the_run_from_its_next_owner,
