@@ -40,7 +40,7 @@ impl Sending {
     }
 
     /// Makes a repeat harmless: the same key to the same run and event is received once, however often it is sent.
-    /// Default: every sending is an event of its own.
+    /// It does not begin with `!`. Default: every sending is an event of its own.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
