@@ -73,10 +73,8 @@ const AWAKE_TASKS: &str = "\
 const RISEN: &str = "\
     SELECT lane FROM resting WHERE queue = ?1 AND tasks = ?2 AND workflow = ?3 AND until = 0 AND lane > ?4 \
     ORDER BY lane LIMIT 1";
-const WAKE: &str = "\
-    UPDATE resting SET until = 0 WHERE queue = ?1 AND tasks = ?2 AND workflow = ?3 AND lane IN (\
-        SELECT lane FROM resting WHERE queue = ?1 AND tasks = ?2 AND workflow = ?3 AND until > ?4 AND until <= ?5 LIMIT ?6)";
-const DUE: &str = "SELECT lane FROM resting WHERE queue = ?1 AND tasks = ?2 AND workflow = ?3 AND until > ?4 AND until <= ?5";
+const DUE: &str = "\
+    SELECT lane FROM resting WHERE queue = ?1 AND tasks = ?2 AND workflow = ?3 AND until > ?4 AND until <= ?5 LIMIT ?6";
 const WAKE_ALL: &str = "UPDATE resting SET until = 0 WHERE queue = ?1 AND until <> 0";
 const ANY: &str = "SELECT EXISTS (SELECT 1 FROM resting WHERE queue = ?1)";
 const REST: &str = "\
@@ -100,7 +98,6 @@ pub(crate) const STATEMENTS: &[&str] = &[
     AWAKE_TASKS,
     TASKS.forget,
     RISEN,
-    WAKE,
     DUE,
     WAKE_ALL,
     ANY,
@@ -179,7 +176,7 @@ impl<'a> Walk<'a> {
         let (mut find, mut all) = (self.conn.prepare_cached(DUE)?, Vec::new());
         for (workflow, _) in &self.lines {
             for (from, to) in due(rate, self.now) {
-                let asked = params![self.queue, self.kind == Kind::Tasks, workflow, from.0, to.0];
+                let asked = params![self.queue, self.kind == Kind::Tasks, workflow, from.0, to.0, -1];
                 let due = find.query_map(asked, |row| row.get(0))?;
                 all.extend(due.collect::<rusqlite::Result<Vec<String>>>()?);
             }
@@ -198,10 +195,14 @@ impl<'a> Walk<'a> {
         lines: &[Line],
     ) -> rusqlite::Result<()> {
         let Some(rate) = limits.key_rate else { return Ok(()) };
-        let mut wake = conn.prepare_cached(WAKE)?;
+        let (mut find, mut wake) = (conn.prepare_cached(DUE)?, conn.prepare_cached(REST_ON)?);
         for (workflow, _) in lines {
             for (from, to) in due(rate, now) {
-                wake.execute(params![queue, kind == Kind::Tasks, workflow, from.0, to.0, AT_ONCE])?;
+                let asked = params![queue, kind == Kind::Tasks, workflow, from.0, to.0, AT_ONCE];
+                let lanes = find.query_map(asked, |row| row.get::<_, String>(0))?;
+                for lane in lanes.collect::<rusqlite::Result<Vec<_>>>()? {
+                    wake.execute(params![queue, kind == Kind::Tasks, workflow, lane, 0])?;
+                }
             }
         }
         queue::forget_keys(conn, queue, rate.past(now)).map(drop)
