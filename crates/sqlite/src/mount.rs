@@ -23,9 +23,11 @@ const REMOTE: [&str; 15] = [
 
 /// The kind of the network file system that holds `path`, if it is one and can be told.
 pub(crate) fn remote_kind(path: &Path) -> Option<String> {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let kind = kind_of(&mounts, path)?;
-    REMOTE.contains(&kind.as_str()).then_some(kind)
+    remote_kind_by(&std::fs::read_to_string("/proc/self/mountinfo").ok()?, path)
+}
+
+fn remote_kind_by(mounts: &str, path: &Path) -> Option<String> {
+    kind_of(mounts, path).filter(|kind| REMOTE.contains(&kind.as_str()))
 }
 
 /// The kind of the file system that `path` is on, by a table of mounts as Linux prints it.
@@ -88,6 +90,19 @@ mod tests {
             ("/mnt/twice/app.db", "fuse.sshfs"),
         ] {
             assert_eq!(kind_of(MOUNTS, Path::new(path)).as_deref(), Some(kind), "{path}");
+        }
+    }
+
+    #[test]
+    fn file_systems_of_other_machines_are_refused_and_disks_are_not() {
+        for (path, refused) in [
+            ("/var/app.db", None),
+            ("/mnt/team/local/app.db", None),
+            ("/mnt/team/app.db", Some("nfs4")),
+            ("/mnt/my share/app.db", Some("cifs")),
+            ("/mnt/twice/app.db", Some("fuse.sshfs")),
+        ] {
+            assert_eq!(remote_kind_by(MOUNTS, Path::new(path)).as_deref(), refused, "{path}");
         }
     }
 

@@ -523,3 +523,45 @@ async fn two_who_write_as_fast_as_they_can_both_get_their_turns() {
     assert_eq!(page.runs.len(), 200);
     assert!(page.runs.iter().all(|run| run.standing.state() == RunState::Completed));
 }
+
+/// Another program writes to the file for a while, and says when it has begun.
+fn write_elsewhere(file: PathBuf) -> std::thread::JoinHandle<()> {
+    let (begun, is_begun) = std::sync::mpsc::channel();
+    let writing = std::thread::spawn(move || {
+        let program = rusqlite::Connection::open(file).unwrap();
+        program.execute_batch("BEGIN IMMEDIATE").unwrap();
+        begun.send(()).unwrap();
+        std::thread::sleep(Duration::from_millis(150));
+        program.execute_batch("COMMIT").unwrap();
+    });
+    is_begun.recv().unwrap();
+    writing
+}
+
+#[tokio::test]
+async fn whatever_writes_waits_while_another_program_does_and_is_never_told_that_the_file_is_busy() {
+    let scene = Scene::new();
+    let party = scene.party().await;
+    let ready = Act::Start(Box::new(owned(None)));
+    party.act(RunId::new(), ready.clone()).await.unwrap();
+
+    let writing = write_elsewhere(scene.file());
+    party.act(RunId::new(), ready).await.unwrap();
+    writing.join().unwrap();
+
+    let writing = write_elsewhere(scene.file());
+    assert_eq!(party.claim(ClaimId::new(), 10).await.len(), 2);
+    writing.join().unwrap();
+
+    let writing = write_elsewhere(scene.file());
+    party.store.heartbeat(party.node, 2.into()).await.unwrap();
+    writing.join().unwrap();
+
+    let writing = write_elsewhere(scene.file());
+    party.store.sweep(party.node, 10).await.unwrap();
+    writing.join().unwrap();
+
+    let writing = write_elsewhere(scene.file());
+    party.store.leave(party.node).await.unwrap();
+    writing.join().unwrap();
+}

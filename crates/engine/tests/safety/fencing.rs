@@ -307,6 +307,50 @@ async fn what_was_claimed_goes_on_at_once_although_the_answer_was_lost(room: Roo
     engine.stop().await.expect("it stops");
 }
 
+async fn a_process_beats_once_for_all_that_it_runs(room: Room) {
+    const BEAT: Duration = Duration::from_millis(100);
+    let (stage, falls) = (Stage::default(), CancellationToken::new());
+    let (store, beats) = (Arc::new(Faulty::new(room.store().await)), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&beats);
+    store.on_call(move |asked| {
+        if matches!(asked, Asked::Heartbeat) {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+        Fault::None
+    });
+    let engine = stage.engine("only", store, &falls).heartbeat(BEAT).launch().await.expect("it launches");
+    engine.start_many(stage.workflow(), 0..50_u64).await.expect("the runs start");
+    let begun = || stage.scenes().iter().filter(|scene| scene.what == What::Began).count();
+    eventually("all are at work", PATIENCE, || begun() == 50);
+    let (before, since) = (beats.load(Ordering::SeqCst), Instant::now());
+    eventually("it beats", PATIENCE, || beats.load(Ordering::SeqCst) >= before + 10);
+    assert!(since.elapsed() >= BEAT * 8, "ten beats for fifty runs in {:?}", since.elapsed());
+    falls.cancel();
+    engine.stop().await.expect("it stops");
+}
+
+async fn a_step_that_takes_longer_than_the_lease_runs_once(room: Room) {
+    const LEASE: Duration = Duration::from_millis(1500);
+    let (stage, falls) = (Stage::default(), CancellationToken::new());
+    let launch = async |name| {
+        let engine = stage.engine(name, room.store().await, &falls).stale_after(LEASE);
+        engine.poll(Duration::from_millis(100)).launch().await.expect("it launches")
+    };
+    let (first, second) = (launch("first").await, launch("second").await);
+    let run = first.start(stage.workflow(), 0).await.expect("the run starts");
+    let id = run.id();
+    // It takes as long as it takes.
+    tokio::time::sleep(LEASE * 2).await;
+    falls.cancel();
+    let result = tokio::time::timeout(PATIENCE, run).await.expect("the run goes on");
+    assert_eq!(result.expect("the run completes"), 1);
+    assert_eq!(stage.scenes().iter().filter(|scene| scene.what == What::Began).count(), 2);
+    let image = room.store().await.load(id).await.expect("a run can be loaded").expect("it is there");
+    assert_eq!(image.standing.recoveries, 0);
+    first.stop().await.expect("it stops");
+    second.stop().await.expect("it stops");
+}
+
 const PAID: Event<u32> = Event::new("paid");
 
 /// Two payments, in the order in which they came.
@@ -363,6 +407,8 @@ async fn a_pause_whose_answer_was_lost_does_not_undo_a_later_resume(room: Room) 
 }
 
 on_both! {
+    a_process_beats_once_for_all_that_it_runs,
+    a_step_that_takes_longer_than_the_lease_runs_once,
     what_was_claimed_goes_on_at_once_although_the_answer_was_lost,
     an_event_whose_answer_was_lost_is_sent_again_and_received_once,
     a_pause_whose_answer_was_lost_does_not_undo_a_later_resume,
