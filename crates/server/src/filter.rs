@@ -78,7 +78,7 @@ impl Filter {
     }
 
     /// The runs that are meant and in a state that fits. `None` when there is no such state.
-    pub(crate) fn only(
+    pub(crate) fn narrowed(
         &self,
         client: &Client,
         fits: impl Fn(RunState) -> bool,

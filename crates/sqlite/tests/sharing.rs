@@ -531,6 +531,7 @@ fn write_elsewhere(file: PathBuf) -> std::thread::JoinHandle<()> {
         let program = rusqlite::Connection::open(file).unwrap();
         program.execute_batch("BEGIN IMMEDIATE").unwrap();
         begun.send(()).unwrap();
+        // For so long it writes: nobody waits for anything here.
         std::thread::sleep(Duration::from_millis(150));
         program.execute_batch("COMMIT").unwrap();
     });

@@ -339,13 +339,19 @@ async fn a_step_that_takes_longer_than_the_lease_runs_once(room: Room) {
     let (first, second) = (launch("first").await, launch("second").await);
     let run = first.start(stage.workflow(), 0).await.expect("the run starts");
     let id = run.id();
-    // It takes as long as it takes.
-    tokio::time::sleep(LEASE * 2).await;
+    let store = room.store().await;
+    eventually_async("its process has lived for two leases", PATIENCE, || async {
+        let owner = holder(&*store, id).await;
+        let nodes = store.nodes().await.expect("nodes are listed");
+        let owner = nodes.iter().find(|node| Some(node.id) == owner);
+        owner.is_some_and(|node| node.heartbeat_at.since(node.started_at) > LEASE * 2)
+    })
+    .await;
     falls.cancel();
     let result = tokio::time::timeout(PATIENCE, run).await.expect("the run goes on");
     assert_eq!(result.expect("the run completes"), 1);
     assert_eq!(stage.scenes().iter().filter(|scene| scene.what == What::Began).count(), 2);
-    let image = room.store().await.load(id).await.expect("a run can be loaded").expect("it is there");
+    let image = store.load(id).await.expect("a run can be loaded").expect("it is there");
     assert_eq!(image.standing.recoveries, 0);
     first.stop().await.expect("it stops");
     second.stop().await.expect("it stops");

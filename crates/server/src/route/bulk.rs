@@ -87,7 +87,7 @@ pub(crate) enum BulkAnswer {
 pub(crate) async fn bulk(State(client): State<Client>, Sent(bulk): Sent<NewBulk>) -> Answer<BulkAnswer> {
     note("the reason", &bulk.reason)?;
     let NewBulk { filter, action, reason, dry_run } = bulk;
-    let runs = filter.only(&client, |state| action.fits(state))?;
+    let runs = filter.narrowed(&client, |state| action.fits(state))?;
     Ok(Json(match runs {
         None if dry_run => BulkAnswer::Counted { count: 0, more: false },
         None => BulkAnswer::Done { done: 0, passed_over: 0 },
