@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, task::AbortHandle};
 use windlass_core::{Failure, Time};
-use windlass_store::{Act, Refusal, SpreadKey, SpreadRow, Unit, Written};
+use windlass_store::{Act, SpreadKey, SpreadRow, Unit, Written};
 
 use crate::{
     Cx, Done,
@@ -132,17 +132,15 @@ impl Guest {
     }
 
     fn deliver(self: &Arc<Self>, act: Act) {
-        let (guest, again) = (Arc::clone(self), act.clone());
-        let reply = move |fate, _| guest.delivered(fate, again);
+        let guest = Arc::clone(self);
+        let reply = move |fate, _| guest.delivered(fate);
         let unit = Unit { run: self.subject.run, act };
         self.node.hub.committer.submit(self.subject.holder, unit, Reply::Then(Box::new(reply)));
     }
 
-    fn delivered(self: &Arc<Self>, fate: Fate, act: Act) {
+    fn delivered(self: &Arc<Self>, fate: Fate) {
         let (run, step) = (self.subject.run, &self.row.key.step);
         match fate {
-            // What its run's own holder said in the same breath was refused, which is none of this one's business.
-            Err(Lost::Refused(Refusal::Earlier)) => return self.deliver(act),
             Ok(Written::TooLate) => {
                 tracing::debug!(%run, %step, "the outcome of a published attempt came too late");
             }

@@ -304,7 +304,8 @@ async fn one_by_one(
     let mut refused = HashSet::new();
     for at in plan.order(units, parents) {
         let (Unit { run, act }, answer) = (&units[at], &mut answers[at]);
-        if refused.contains(run) {
+        let is_holders = act.holder().is_some();
+        if is_holders && refused.contains(run) {
             *answer = Some(Err(Refusal::Earlier));
             continue;
         }
@@ -330,7 +331,7 @@ async fn one_by_one(
             }
             Err(Stop::Fault(fault)) => return Err(fault),
         });
-        if matches!(answer, Some(Err(_))) {
+        if is_holders && matches!(answer, Some(Err(_))) {
             refused.insert(*run);
         }
     }
@@ -385,14 +386,9 @@ impl<'a> Together<'a> {
                     (owned, _) => Ok(Written::Started { at: now, owned: owned == Some(&true) }),
                 },
                 (Act::Send(_), _) => {
-                    let sent = sent.next().unwrap_or(Err(Refusal::Earlier));
+                    let sent = sent.next().unwrap_or(Err(Refusal::Unknown));
                     changes.stirred |= sent.is_ok();
-                    match sent {
-                        Err(refusal) if refused.insert(*run) => Err(refusal),
-                        // Nothing can be sent after what could not, not even what was sent before.
-                        _ if refused.contains(run) => Err(Refusal::Earlier),
-                        sent => sent.map(|()| Written::Done { at: now }),
-                    }
+                    sent.map(|()| Written::Done { at: now })
                 }
                 (Act::Deliver { .. }, _) => {
                     let is_delivered = delivered.next() == Some(true);

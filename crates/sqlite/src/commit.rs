@@ -154,7 +154,8 @@ impl<'a> Batch<'a> {
         let mut answers = Vec::with_capacity(units.len());
         let mut refused = HashSet::new();
         for Unit { run, act } in units {
-            let answer = if refused.contains(run) {
+            let is_holders = act.holder().is_some();
+            let answer = if is_holders && refused.contains(run) {
                 Err(Stop::Refusal(Refusal::Earlier))
             } else {
                 act.check().map_err(Stop::Refusal).and_then(|()| self.write(*run, act))
@@ -162,7 +163,9 @@ impl<'a> Batch<'a> {
             answers.push(match answer {
                 Ok(written) => Ok(written),
                 Err(Stop::Refusal(refusal)) => {
-                    refused.insert(*run);
+                    if is_holders {
+                        refused.insert(*run);
+                    }
                     Err(refusal)
                 }
                 Err(Stop::Sql(error)) => return Err(error),

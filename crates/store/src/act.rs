@@ -10,9 +10,10 @@ use crate::{DefinitionId, NewSpread, Parent, Reach, SpreadKey, StepRow, Wait};
 /// Changes to one run that are written together or not at all.
 ///
 /// The units of a batch are written in order, and each sees what the earlier ones did. A unit that cannot
-/// be written is refused alone; its neighbours in the batch are written. Once one unit of a run was refused,
-/// every later unit of that run in the same batch is refused with [`Refusal::Earlier`], even one that could
-/// have been written.
+/// be written is refused alone; its neighbours in the batch are written. Only what a run's holder says is bound
+/// together: once one such unit of a run was refused, every later one of that run in the same batch is refused with
+/// [`Refusal::Earlier`], even one that could have been written. What strangers ask for meanwhile, and are refused, takes
+/// nothing from the holder, nor from each other.
 #[derive(Clone, Debug)]
 pub struct Unit {
     /// The run that changes.
@@ -426,7 +427,7 @@ pub enum Refusal {
         /// The run that has the key.
         run: RunId,
     },
-    /// An earlier unit of the same run in the same batch was refused.
+    /// An earlier unit of the run's holder in the same batch was refused.
     #[error("an earlier record of the same run was refused")]
     Earlier,
     /// The record cannot be kept as it is: see [`Act::check`].

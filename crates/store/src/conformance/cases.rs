@@ -169,6 +169,8 @@ cases! {
         all_that_a_batch_writes_carries_one_time,
         a_refused_unit_leaves_its_neighbours_alone,
         a_failed_record_fails_all_later_records_of_its_own_run,
+        what_strangers_are_refused_takes_nothing_from_the_holder,
+        what_a_holder_is_refused_takes_nothing_from_strangers,
         what_follows_a_start_that_was_not_made_is_refused,
         a_batch_with_its_answer_lost_may_be_sent_again,
         a_fenced_node_commits_nothing,

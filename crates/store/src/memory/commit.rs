@@ -22,12 +22,13 @@ impl State {
         }
         let mut refused = HashSet::new();
         let answers = batch.iter().map(|Unit { run, act }| {
-            let answer = if refused.contains(run) {
+            let is_holders = act.holder().is_some();
+            let answer = if is_holders && refused.contains(run) {
                 Err(Refusal::Earlier)
             } else {
                 act.check().and_then(|()| self.write(node, *run, act))
             };
-            if answer.is_err() {
+            if is_holders && answer.is_err() {
                 refused.insert(*run);
             }
             answer
