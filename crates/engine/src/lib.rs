@@ -65,6 +65,7 @@ mod client;
 mod clock;
 mod codec;
 mod committer;
+mod counts;
 mod credit;
 mod crew;
 mod cx;
@@ -77,11 +78,13 @@ mod error;
 mod executor;
 mod export;
 mod flow;
+mod grid;
 mod guard;
 mod guest;
 mod guests;
 mod handle;
 mod heart;
+mod history;
 mod hub;
 mod identity;
 mod janitor;
@@ -94,6 +97,7 @@ mod options;
 mod order;
 mod outpost;
 mod outputs;
+mod overview;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod queues;
@@ -109,6 +113,7 @@ mod slots;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod start;
+mod statistics;
 mod status;
 mod stores;
 mod take_up;
@@ -129,6 +134,7 @@ pub use bytes;
 pub use check::{Check, CheckReport, CheckedRun, Forecast};
 pub use client::Client;
 pub use codec::{Codec, CodecError, Compressed};
+pub use counts::StateCount;
 pub use cx::{Condition, Cx};
 pub use engine::{Engine, EngineBuilder};
 pub use error::{Error, RunError};
@@ -137,14 +143,18 @@ pub use flow::{
     ChildWait, Event, EventWait, Flow, ForeignWaits, MapWait, Pending, Sending, SleepWait, Step, StepBody,
     TimedEventWait, TypedStep,
 };
+pub use grid::{Grid, GridRun, GridTask};
 pub use guard::{CircuitBreaker, RateLimit};
 pub use handle::{Cancelled, Run};
+pub use history::TaskPast;
 #[cfg(feature = "jiff")]
 pub use jiff;
+pub use overview::{Minute, Overview, QueueLoad};
 pub use queues::{QueueChanged, QueueLimits, QueueSetup, QueueStatus, Queues, Rate};
 pub use runs::{Bulk, Runs};
 pub use settings::{var, var_or};
 pub use start::{BulkStart, IfTaken, Start};
+pub use statistics::{Spread, Statistics, TaskStatistics};
 pub use status::{AttemptStatus, CallStatus, RunStatus, TaskStatus};
 pub use tenants::{OpenTenants, Tenant, Tenants};
 pub use watch::{Mark, Update, Watch};

@@ -19,8 +19,8 @@ const PORTION: usize = 200;
 #[derive(Clone, Debug)]
 #[must_use = "a search does nothing until it is listed or acted on"]
 pub struct Runs {
-    client: Client,
-    query: Query,
+    pub(crate) client: Client,
+    pub(crate) query: Query,
 }
 
 /// What a bulk action did.

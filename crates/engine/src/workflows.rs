@@ -13,7 +13,7 @@ use crate::{Client, Error, reserved::is_reserved};
 #[must_use = "nothing is asked of workflows until they are listed"]
 #[derive(Clone, Debug)]
 pub struct Workflows {
-    client: Client,
+    pub(crate) client: Client,
 }
 
 /// One version of a workflow, as it is recorded.

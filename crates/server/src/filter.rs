@@ -65,6 +65,18 @@ impl Listing {
         Ok(listing)
     }
 
+    /// The filter alone, where a place in the list makes no sense.
+    pub(crate) fn filter(self) -> Result<Filter, Problem> {
+        match (self.after, self.limit) {
+            (None, None) => Ok(self.filter),
+            _ => {
+                let detail =
+                    "`after` and `limit` are for the list: all that fits the other conditions is counted";
+                Err(Problem::malformed("malformed_query", detail))
+            }
+        }
+    }
+
     pub(crate) fn runs(&self, client: &Client) -> Result<Runs, Problem> {
         let runs = self.filter.runs(client)?.limit(self.limit.unwrap_or(100));
         Ok(self.after.into_iter().fold(runs, Runs::after))

@@ -3,9 +3,11 @@
 mod bulk;
 mod health;
 mod nodes;
+mod overview;
 mod queues;
 mod runs;
 mod schedules;
+mod statistics;
 mod steering;
 mod triggers;
 mod watch;
@@ -65,6 +67,7 @@ pub fn openapi() -> &'static str {
 fn described() -> OpenApiRouter<Client> {
     OpenApiRouter::with_openapi(Described::openapi())
         .routes(routes!(runs::list, runs::start))
+        .routes(routes!(runs::counts))
         .routes(routes!(bulk::bulk))
         .routes(routes!(runs::show))
         .routes(routes!(runs::document))
@@ -79,6 +82,8 @@ fn described() -> OpenApiRouter<Client> {
         .routes(routes!(steering::discard))
         .routes(routes!(workflows::list))
         .routes(routes!(workflows::show))
+        .routes(routes!(statistics::statistics))
+        .routes(routes!(statistics::grid))
         .routes(routes!(nodes::list))
         .routes(routes!(queues::list))
         .routes(routes!(queues::show, queues::declare, queues::remove))
@@ -97,6 +102,7 @@ fn described() -> OpenApiRouter<Client> {
         .routes(routes!(triggers::pause))
         .routes(routes!(triggers::resume))
         .routes(routes!(triggers::reset))
+        .routes(routes!(overview::overview))
         .routes(routes!(health::health))
 }
 

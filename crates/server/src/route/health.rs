@@ -3,7 +3,7 @@
 use axum::{Json, extract::State};
 use serde::Serialize;
 use utoipa::ToSchema;
-use windlass::{Client, Error, RunState, store::NodeRow};
+use windlass::{Client, Error, RunState, Time, store::NodeRow};
 
 use super::{Answer, nodes::NodeHealth};
 use crate::{
@@ -26,7 +26,7 @@ pub(crate) struct Health {
 
 /// How many processes run an engine.
 #[derive(Serialize, ToSchema)]
-struct NodeCount {
+pub(super) struct NodeCount {
     alive: usize,
     /// Those that have not been heard of for too long.
     stale: usize,
@@ -44,12 +44,7 @@ struct NodeCount {
 )]
 pub(crate) async fn health(State(client): State<Client>) -> Answer<Health> {
     let (rows, now) = (client.nodes().await?, client.now());
-    let count = |health| rows.iter().filter(|node| NodeHealth::of(node, now) == health).count();
-    let nodes = NodeCount {
-        alive: count(NodeHealth::Alive),
-        stale: count(NodeHealth::Stale),
-        dead: count(NodeHealth::Dead),
-    };
+    let nodes = count_nodes(&rows, now);
     let mut wrong = Vec::new();
     if nodes.alive == 0 {
         wrong.push("no process runs an engine on this database: start one".to_owned());
@@ -61,6 +56,15 @@ pub(crate) async fn health(State(client): State<Client>) -> Answer<Health> {
     wrong.extend(schedules(&client).await?);
     wrong.extend(triggers(&client).await?);
     Ok(Json(Health { ok: wrong.is_empty(), nodes, wrong }))
+}
+
+pub(super) fn count_nodes(rows: &[NodeRow], now: Time) -> NodeCount {
+    let count = |health| rows.iter().filter(|node| NodeHealth::of(node, now) == health).count();
+    NodeCount {
+        alive: count(NodeHealth::Alive),
+        stale: count(NodeHealth::Stale),
+        dead: count(NodeHealth::Dead),
+    }
 }
 
 fn silence(node: &NodeRow) -> String {

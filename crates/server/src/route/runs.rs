@@ -15,7 +15,7 @@ use crate::{
     Problem,
     arrival::{RunPath, Sent, span, word},
     filter::Listing,
-    view::{RunLine, RunView, instant},
+    view::{Count, RunLine, RunView, instant},
 };
 
 /// Some of the runs that fit, newest first.
@@ -54,6 +54,39 @@ pub(crate) async fn list(
     let page = Listing::read(query)?.runs(&client)?.page().await?;
     let next = page.runs.last().filter(|_| page.more).map(|last| last.id.to_string());
     Ok(Json(RunPage { runs: page.runs.into_iter().map(Into::into).collect(), next }))
+}
+
+/// How many runs fit, by state.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct RunCounts {
+    /// Every state that is asked for, also those in which there are none.
+    counts: Vec<Count>,
+}
+
+/// Counts runs by state, in no more time when there are millions: then it estimates.
+#[utoipa::path(
+    get, path = "/api/v1/runs/counts", tag = "runs", operation_id = "count_runs",
+    params(
+        ("workflow" = Option<String>, Query, description = "Only runs of this workflow"),
+        ("state" = Option<Vec<crate::view::State>>, Query, description = "Only runs in this state; repeat it for several"),
+        ("queue" = Option<String>, Query, description = "Only runs of this queue"),
+        ("tag" = Option<String>, Query, description = "Only runs with this tag"),
+        ("key" = Option<String>, Query, description = "Only runs that were started under this key"),
+        ("since" = Option<String>, Query, format = DateTime, description = "Only runs created at this time or after it"),
+        ("until" = Option<String>, Query, format = DateTime, description = "Only runs created before this time"),
+    ),
+    responses(
+        (status = 200, body = RunCounts),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+pub(crate) async fn counts(
+    State(client): State<Client>,
+    query: Result<Query<Vec<(String, String)>>, QueryRejection>,
+) -> Answer<RunCounts> {
+    let Query(query) = query.map_err(|why| Problem::malformed("malformed_query", why.body_text()))?;
+    let counts = Listing::read(query)?.filter()?.runs(&client)?.counts().await?;
+    Ok(Json(RunCounts { counts: counts.into_iter().map(Into::into).collect() }))
 }
 
 /// Says where a run stands, with the graph of what it follows.

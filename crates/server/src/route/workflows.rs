@@ -105,9 +105,9 @@ pub(crate) async fn show(
     let Query(Which { version }) =
         query.map_err(|why| Problem::malformed("malformed_query", why.body_text()))?;
     version.iter().try_for_each(|version| word("the version", version))?;
-    let known = client.workflows().versions(&name, SHOWN).await?;
+    let mut known = client.workflows().versions(&name, SHOWN).await?;
     if known.is_empty() {
-        return Err(unknown(&client, &name).await?);
+        known.push(client.workflows().get(&name).await.map_err(unknown)?);
     }
     let asked = |one: &&KnownWorkflow| version.as_deref().is_none_or(|version| one.version() == version);
     let shown = known.iter().find(asked).ok_or_else(|| {
@@ -127,16 +127,9 @@ pub(crate) async fn show(
 }
 
 /// That there is no workflow of this name, and which one may be meant.
-async fn unknown(client: &Client, name: &str) -> Result<Problem, Problem> {
-    let nearest = match client.workflows().get(name).await {
-        Err(Error::UnknownWorkflow { nearest, .. }) => nearest,
-        Err(error) => return Err(error.into()),
-        // It has come meanwhile.
-        Ok(_) => None,
-    };
+pub(super) fn unknown(error: Error) -> Problem {
+    let Error::UnknownWorkflow { name, nearest } = error else { return error.into() };
     let hint = nearest.map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default();
-    Ok(Problem::unknown(
-        "unknown_workflow",
-        format!("no engine has brought workflow `{}`{hint}", name.escape_debug()),
-    ))
+    let detail = format!("no engine has brought workflow `{}`{hint}", name.escape_debug());
+    Problem::unknown("unknown_workflow", detail)
 }

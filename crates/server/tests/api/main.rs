@@ -2,6 +2,7 @@
 
 mod app;
 mod bulk;
+mod figures;
 mod graphs;
 mod health;
 mod mounting;
