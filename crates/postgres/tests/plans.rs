@@ -4,6 +4,7 @@
 mod common;
 
 use std::{
+    collections::HashSet,
     future::Future,
     sync::Arc,
     time::{Duration, Instant},
@@ -14,7 +15,8 @@ use common::{cluster, connect, fresh, new_run, node, step};
 use windlass_core::{ClaimId, NodeId, RunId, RunState};
 use windlass_postgres::{Postgres, PostgresOptions};
 use windlass_store::{
-    Act, Aged, Claim, DefinitionId, Discard, Keyed, NewEnd, NewMessage, NewRun, Parent, Store, Unit, Wait,
+    Act, Aged, Claim, DefinitionId, Discard, Keyed, NewEnd, NewMessage, NewRun, Parent, QueueChange,
+    QueueLimits, Rate, Store, Unit, Wait,
 };
 
 /// How many runs are held, and how many have ended. Whoever looks through all that have ended for each that is held
@@ -57,6 +59,39 @@ const FORGET: &str = "\
     SELECT pg_stat_reset_single_table_counters(c.oid) FROM pg_class AS c WHERE c.relnamespace = '{s}'::regnamespace";
 /// How many connections to this schema are open.
 const OPEN: &str = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1";
+
+/// A schema whose tables the server knows to be empty, and the names by which its connections are told apart.
+struct Ground {
+    schema: String,
+    url: String,
+    side: String,
+}
+
+impl Ground {
+    async fn new() -> Self {
+        let schema = fresh();
+        let mark = if cluster().url().contains('?') { '&' } else { '?' };
+        let [url, side] =
+            ["", "_side"].map(|name| format!("{}{mark}application_name={schema}{name}", cluster().url()));
+        let ground = Self { schema, url, side };
+        drop(ground.store().await);
+        ground.execute(EMPTY).await;
+        ground
+    }
+
+    async fn store(&self) -> Postgres {
+        PostgresOptions::new().schema(&self.schema).open(&self.url).await.unwrap()
+    }
+
+    async fn execute(&self, sql: &str) {
+        let sql = sql
+            .replace("{s}", &self.schema)
+            .replace("{n}", &ENDED.to_string())
+            .replace("{k}", &KEYS.to_string());
+        connect(&self.side).await.batch_execute(&sql).await.unwrap();
+        closed(&format!("{}_side", self.schema)).await;
+    }
+}
 
 struct World {
     store: Postgres,
@@ -203,25 +238,16 @@ async fn closed(name: &str) {
 
 #[tokio::test]
 async fn what_is_asked_reads_no_more_and_takes_no_longer_when_many_runs_have_ended() {
-    let schema = fresh();
-    let mark = if cluster().url().contains('?') { '&' } else { '?' };
-    let [url, side] =
-        ["", "_side"].map(|name| format!("{}{mark}application_name={schema}{name}", cluster().url()));
-    let store = PostgresOptions::new().schema(&schema).open(&url).await.unwrap();
-    let execute = async |sql: &str| {
-        let sql = sql.replace("{s}", &schema).replace("{n}", &ENDED.to_string());
-        connect(&side).await.batch_execute(&sql).await.unwrap();
-        closed(&format!("{schema}_side")).await;
-    };
-    execute(EMPTY).await;
+    let ground = Ground::new().await;
+    let store = ground.store().await;
     let (me, other) = (node(), node());
     store.join(me.clone()).await.unwrap();
     store.join(other.clone()).await.unwrap();
     let world = World { store, me: me.id };
     // Now everything is planned, for tables in which there is nothing.
     world.go_through(1, 1).await;
-    execute(FILL).await;
-    execute(FORGET).await;
+    ground.execute(FILL).await;
+    ground.execute(FORGET).await;
     let mut took = world.go_through(10_001, 2).await;
     let World { store, me } = world;
     took.push(("sweep", timed(store.sweep(other.id, 100)).await.elapsed()));
@@ -229,11 +255,71 @@ async fn what_is_asked_reads_no_more_and_takes_no_longer_when_many_runs_have_end
     let long: Vec<_> = took.iter().filter(|(_, took)| *took > LONG).collect();
     assert!(long.is_empty(), "{long:?}");
     drop(store);
-    closed(&schema).await;
-    let rows = connect(cluster().url()).await.query(ROWS, &[&schema]).await.unwrap();
-    let read: Vec<(String, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let read = read(&ground.schema).await;
     let all: i64 = read.iter().map(|(_, rows)| rows).sum();
     assert!(all > HELD as i64, "nothing was counted");
     assert!(all < (READ * HELD) as i64, "rows were read that nobody asked for: {read:?}");
-    execute("DROP SCHEMA {s} CASCADE").await;
+    ground.execute("DROP SCHEMA {s} CASCADE").await;
+}
+
+/// Runs of ten thousand keys that wait in a declared queue, and one whose turn is the last of all.
+const KEYED: &str = "\
+    INSERT INTO {s}.run (id, workflow, queue, queue_key, priority, generation, opened_at, recoveries, created_at, input) \
+    SELECT gen_random_uuid(), 'etl', 'tight', 'key ' || g % {k}, 5, 1, 0, 0, 0, '' FROM generate_series(1, {n}) AS g; \
+    INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
+    SELECT queue, '=' || queue_key, workflow, priority, id FROM {s}.run WHERE queue = 'tight'";
+const KEYS: u64 = 10_000;
+/// How many times runs are claimed, and how many each time.
+const CLAIMS: u64 = 20;
+const PORTION: usize = 10;
+
+#[tokio::test]
+async fn a_claim_from_a_queue_with_limits_sorts_and_reads_no_backlog() {
+    let ground = Ground::new().await;
+    let (store, me) = (ground.store().await, node());
+    store.join(me.clone()).await.unwrap();
+    let limits = QueueLimits {
+        concurrency: Some(CLAIMS as u32 * PORTION as u32 * 2),
+        per_key: Some(1),
+        rate: Some(Rate { count: 1_000_000, per: Duration::from_secs(1) }),
+        ..QueueLimits::default()
+    };
+    store.change_queue("tight".into(), QueueChange::Limits(limits)).await.unwrap();
+    let claim = async || {
+        let request = Claim {
+            node: me.id,
+            claim: ClaimId::new(),
+            room: PORTION,
+            queues: vec![("tight".into(), 1000)],
+            workflows: vec![("etl".into(), DefinitionId(1))],
+            bytes: usize::MAX,
+            kept: Vec::new(),
+            free_own: true,
+        };
+        store.claim(request).await.unwrap().runs
+    };
+    // Now it is planned, for a table in which there is nothing.
+    assert!(claim().await.is_empty());
+    ground.execute(KEYED).await;
+    ground.execute(FORGET).await;
+    let mut keys = HashSet::new();
+    for _ in 0..CLAIMS {
+        let runs = claim().await;
+        assert_eq!(runs.len(), PORTION);
+        assert!(runs.iter().all(|image| keys.insert(image.run.queue_key.clone())), "a key began twice");
+    }
+    drop(store);
+    let read = read(&ground.schema).await;
+    let all: i64 = read.iter().map(|(_, rows)| rows).sum();
+    let taken = CLAIMS as i64 * PORTION as i64;
+    assert!(all > taken, "nothing was counted");
+    assert!(all < (CLAIMS * KEYS / 2) as i64, "the backlog, or all its keys, were read: {read:?}");
+    ground.execute("DROP SCHEMA {s} CASCADE").await;
+}
+
+/// Connections that are closed have said what they read: how many rows of which table.
+async fn read(schema: &str) -> Vec<(String, i64)> {
+    closed(schema).await;
+    let rows = connect(cluster().url()).await.query(ROWS, &[&schema]).await.unwrap();
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
 }
