@@ -20,7 +20,11 @@ pub(crate) struct Api {
 
 impl Api {
     pub(crate) async fn open(url: &str) -> Result<Self, Trouble> {
-        Ok(Self { router: windlass_server::router(connect(&as_it_is(url)).await?) })
+        Ok(Self::over(connect(&as_it_is(url)).await?))
+    }
+
+    pub(crate) fn over(client: Client) -> Self {
+        Self { router: windlass_server::router(client) }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<Value, Trouble> {

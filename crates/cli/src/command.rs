@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     Output,
     api::{Api, as_it_is, connect, escape},
+    demo::Demo,
     paint::Paint,
     show,
     trouble::Trouble,
@@ -34,6 +35,8 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Show a small shop at work: an engine with sample workflows, and the page that shows them
+    Demo(Demo),
     /// Find and steer runs
     #[command(subcommand)]
     Runs(Runs),
@@ -177,6 +180,7 @@ impl Cli {
                 clap_complete::generate(shell, &mut Self::command(), "windlass", &mut output.out);
                 return Ok(());
             }
+            Command::Demo(demo) => return demo.show(form, output).await,
             Command::Serve { address } => return serve(url()?, address, form, output).await,
             Command::Migrate => {
                 connect(url()?).await?;

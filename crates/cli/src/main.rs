@@ -2,6 +2,7 @@
 
 mod api;
 mod command;
+mod demo;
 mod paint;
 mod show;
 mod table;

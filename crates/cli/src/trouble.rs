@@ -30,6 +30,12 @@ pub(crate) enum Trouble {
     Output(#[from] io::Error),
 }
 
+impl From<windlass::Error> for Trouble {
+    fn from(error: windlass::Error) -> Self {
+        Self::Database(error.to_string())
+    }
+}
+
 impl Trouble {
     /// The exit code of the program. Two is that of a command line that cannot be understood.
     pub(crate) const fn code(&self) -> u8 {

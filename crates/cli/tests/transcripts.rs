@@ -329,3 +329,56 @@ async fn the_api_is_served_to_this_machine() -> Result<()> {
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"k2\""), "{answer}");
     Ok(())
 }
+
+/// Asks a server of this machine, which may say no.
+fn ask(address: &str, method: &str, path: &str, body: &str) -> String {
+    let mut wire = TcpStream::connect(address).unwrap();
+    write!(
+        wire,
+        "{method} /api/v1{path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    wire.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Without somebody who approves it, the first large order of the demo waits for ten minutes.
+#[test]
+fn a_visitor_of_the_demo_approves_an_order_and_nothing_is_left_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut demo = windlass();
+    demo.args(["demo", "--json", "--fast", "--port", "0"])
+        .env("TMPDIR", folder.path())
+        .stdout(Stdio::piped());
+    let mut demo = demo.spawn().unwrap();
+    let mut lines = BufReader::new(demo.stdout.take().unwrap()).lines();
+    let mut said = || serde_json::from_str::<serde_json::Value>(&lines.next().unwrap().unwrap()).unwrap();
+    let address =
+        said()["url"].as_str().unwrap().trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let mut run_that = |fits: &dyn Fn(&serde_json::Value) -> bool| loop {
+        let run = said()["run"].clone();
+        if fits(&run) {
+            return run;
+        }
+    };
+    let waiting = run_that(&|run| run["workflow"] == "checkout" && run["ended_at"].is_null());
+    assert!(waiting["waits_for"].as_str().unwrap().starts_with("the event `approved`"), "{waiting}");
+    let run = waiting["id"].as_str().unwrap();
+    let answer =
+        ask(&address, "POST", &format!("/runs/{run}/events"), r#"{"name": "approved", "payload": true}"#);
+    assert!(answer.starts_with("HTTP/1.1 20"), "{answer}");
+    let ended = run_that(&|ended| ended["id"] == run && !ended["ended_at"].is_null());
+    assert_eq!(ended["state"], "completed", "{ended}");
+
+    interrupt(&demo);
+    assert!(demo.wait().unwrap().success());
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0, "the demo has removed its files");
+}
+
+/// What Ctrl-C does.
+fn interrupt(child: &std::process::Child) {
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+}
