@@ -1,6 +1,7 @@
 //! The README and the pages under `docs/`: their Rust blocks run as doc tests, and their links lead somewhere.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -11,7 +12,7 @@ use crate::workspace::Workspace;
 pub(crate) fn check(workspace: &Workspace) -> Result<(), String> {
     let included = included(workspace)?;
     let mut pages = workspace.files("docs", ".md")?;
-    for name in ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md"] {
+    for name in ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md", "examples/README.md"] {
         let path = workspace.root.join(name);
         if path.is_file() {
             pages.push(path);
@@ -19,6 +20,8 @@ pub(crate) fn check(workspace: &Workspace) -> Result<(), String> {
     }
     let mut wrong = Vec::new();
     let mut blocks = 0;
+    let contents = workspace.root.join("docs/README.md");
+    let mut listed = BTreeSet::new();
     for page in &pages {
         let text = workspace.text(page)?;
         let shown = workspace.shown(page);
@@ -36,9 +39,25 @@ pub(crate) fn check(workspace: &Workspace) -> Result<(), String> {
             ));
         }
         for (line, link) in local_links(&text) {
-            if !page.parent().unwrap_or(page).join(&link).exists() {
+            let (path, anchor) = link.split_once('#').unwrap_or((link.as_str(), ""));
+            let target =
+                if path.is_empty() { page.clone() } else { page.parent().unwrap_or(page).join(path) };
+            let Ok(target) = fs::canonicalize(target) else {
                 wrong.push(format!("{shown}:{line}: `{link}` leads nowhere"));
+                continue;
+            };
+            let is_page = target.extension().is_some_and(|ending| ending == "md");
+            if is_page && !anchor.is_empty() && !anchors(&workspace.text(&target)?).contains(anchor) {
+                wrong.push(format!("{shown}:{line}: `{link}` names no heading of that page"));
             }
+            if *page == contents {
+                listed.insert(target);
+            }
+        }
+    }
+    for page in workspace.files("docs", ".md")?.iter().filter(|page| **page != contents) {
+        if !fs::canonicalize(page).is_ok_and(|page| listed.contains(&page)) {
+            wrong.push(format!("docs/README.md does not list {}", workspace.shown(page)));
         }
     }
     if wrong.is_empty() {
@@ -101,28 +120,53 @@ fn rust_blocks(text: &str) -> Vec<Block> {
     found
 }
 
-/// The targets of links that stay in the repository, without their anchors, and where they are.
+/// The lines outside fenced blocks, counted from one.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut fenced = false;
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        fenced ^= is_fence;
+        (!fenced && !is_fence).then_some((index + 1, line))
+    })
+}
+
+/// The targets of links that stay in the repository, and where they are.
 fn local_links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
-    let mut fenced = false;
-    for (index, line) in text.lines().enumerate() {
-        if line.trim_start().starts_with("```") {
-            fenced = !fenced;
-        }
-        if fenced {
-            continue;
-        }
-        for rest in line.split("](").skip(1) {
+    for (line, text) in prose(text) {
+        for rest in text.split("](").skip(1) {
             let target = rest.split([')', ' ']).next().unwrap_or_default();
-            let path = target.split('#').next().unwrap_or_default();
-            if !path.is_empty()
-                && !path.contains("://")
-                && !path.starts_with("mailto:")
-                && Path::new(path).is_relative()
+            if !target.is_empty()
+                && !target.contains("://")
+                && !target.starts_with("mailto:")
+                && Path::new(target).is_relative()
             {
-                found.push((index + 1, path.to_string()));
+                found.push((line, target.to_string()));
             }
         }
+    }
+    found
+}
+
+/// What links to a page's headings may name after the `#`, as GitHub makes it.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut found = BTreeSet::new();
+    for (_, line) in prose(text) {
+        let title = line.trim_start_matches('#');
+        if title.len() == line.len() || !title.starts_with(' ') {
+            continue;
+        }
+        let anchor: String = title
+            .trim()
+            .chars()
+            .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+            .flat_map(char::to_lowercase)
+            .map(|c| if c == ' ' { '-' } else { c })
+            .collect();
+        let times = seen.entry(anchor.clone()).or_default();
+        found.insert(if *times == 0 { anchor } else { format!("{anchor}-{times}") });
+        *times += 1;
     }
     found
 }
@@ -144,6 +188,17 @@ mod tests {
     fn only_links_that_stay_in_the_repository_are_followed() {
         let text =
             "[a](docs/a.md#part) [b](https://b) [c](#here)\n```\n[d](none.md)\n```\n![e](e.png \"title\")";
-        assert_eq!(local_links(text), [(1, "docs/a.md".to_string()), (5, "e.png".to_string())]);
+        let found = local_links(text);
+        let found: Vec<_> = found.iter().map(|(line, link)| (*line, link.as_str())).collect();
+        assert_eq!(found, [(1, "docs/a.md#part"), (1, "#here"), (5, "e.png")]);
+    }
+
+    #[test]
+    fn headings_are_known_by_the_anchors_that_github_gives_them() {
+        let text =
+            "# How much, at once?\n## `cx.key()` and more\n## Keys\n```sh\n# no heading\n```\n### Keys\n#tag";
+        let found = anchors(text);
+        let found: Vec<_> = found.iter().map(String::as_str).collect();
+        assert_eq!(found, ["cxkey-and-more", "how-much-at-once", "keys", "keys-1"]);
     }
 }
