@@ -3,13 +3,14 @@
 //! So what `--json` prints is what the API answers, and both refuse the same things in the same words.
 
 use axum::{
-    Router,
+    Extension, Router,
     body::{Body, to_bytes},
     http::{Method, Request, Response, header::CONTENT_TYPE},
 };
 use serde_json::Value;
 use tower::ServiceExt;
 use windlass::Client;
+use windlass_server::{Caller, Role};
 
 use crate::trouble::Trouble;
 
@@ -24,7 +25,9 @@ impl Api {
     }
 
     pub(crate) fn over(client: Client) -> Self {
-        Self { router: windlass_server::router(client) }
+        let router = windlass_server::router(client);
+        // Whoever can open the database may do everything, and is asked for nothing.
+        Self { router: router.layer(Extension(Caller::new(somebody(), Role::Admin))) }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<Value, Trouble> {
@@ -33,6 +36,10 @@ impl Api {
 
     pub(crate) async fn post(&self, path: &str, body: Value) -> Result<Value, Trouble> {
         read(self.ask(Method::POST, path, Body::from(body.to_string())).await?).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Result<Value, Trouble> {
+        read(self.ask(Method::DELETE, path, Body::empty()).await?).await
     }
 
     /// An answer that comes bit by bit.
@@ -53,6 +60,15 @@ impl Api {
             Err(never) => match never {},
         }
     }
+}
+
+/// Who types, as far as the operating system says so.
+fn somebody() -> String {
+    let names = ["USER", "LOGNAME", "USERNAME"].into_iter();
+    names
+        .filter_map(|name| std::env::var(name).ok())
+        .find(|name| !name.is_empty())
+        .unwrap_or_else(|| "somebody".to_owned())
 }
 
 /// Connects to a database.

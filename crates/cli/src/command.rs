@@ -10,6 +10,7 @@ use crate::{
     Output,
     api::{Api, as_it_is, connect, escape},
     demo::Demo,
+    keys::Keys,
     paint::Paint,
     show,
     trouble::Trouble,
@@ -46,6 +47,9 @@ enum Command {
     /// Look at and steer queues
     #[command(subcommand)]
     Queues(Queues),
+    /// Make, list and revoke keys for the HTTP API
+    #[command(subcommand)]
+    Keys(Keys),
     /// List the processes that run an engine
     Nodes,
     /// Draw a workflow
@@ -59,7 +63,7 @@ enum Command {
         #[arg(long)]
         version: Option<String>,
     },
-    /// Serve the HTTP API to this machine
+    /// Serve the HTTP API: to this machine, or, with keys, to others
     Serve {
         /// Where to listen
         #[arg(long, default_value = "127.0.0.1:7070")]
@@ -189,6 +193,7 @@ impl Cli {
             Command::Runs(runs) => return runs.ask(&api().await?, form, output).await,
             Command::Schedules(schedules) => schedules.ask(&api().await?).await?,
             Command::Queues(queues) => queues.ask(&api().await?).await?,
+            Command::Keys(keys) => keys.ask(&api().await?).await?,
             Command::Nodes => Said::new(api().await?.get("/nodes").await?, show::nodes),
             Command::Graph { workflow, format, version } => {
                 graph(&api().await?, &workflow, format, version).await?
@@ -202,18 +207,18 @@ impl Cli {
 type Show = dyn Fn(&Value, Paint) -> Vec<String>;
 
 /// An answer, and how it is shown to people.
-struct Said {
+pub(crate) struct Said {
     answer: Value,
     show: Box<Show>,
 }
 
 impl Said {
-    fn new(answer: Value, show: impl Fn(&Value, Paint) -> Vec<String> + 'static) -> Self {
+    pub(crate) fn new(answer: Value, show: impl Fn(&Value, Paint) -> Vec<String> + 'static) -> Self {
         Self { answer, show: Box::new(show) }
     }
 
     /// An answer that is shown in these words.
-    fn words(answer: Value, words: impl Into<String>) -> Self {
+    pub(crate) fn words(answer: Value, words: impl Into<String>) -> Self {
         let words = words.into();
         Self::new(answer, move |_, _| vec![words.clone()])
     }

@@ -3,6 +3,7 @@
 mod api;
 mod command;
 mod demo;
+mod keys;
 mod paint;
 mod show;
 mod table;

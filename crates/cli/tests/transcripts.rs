@@ -267,6 +267,9 @@ async fn everything_is_json_for_programs() -> Result<()> {
         "schedules trigger nightly",
         "queues list",
         "queues pause mail",
+        "keys create k --role operator",
+        "keys list",
+        "keys revoke k",
         "nodes",
         "graph letters",
         "migrate",
@@ -279,6 +282,37 @@ async fn everything_is_json_for_programs() -> Result<()> {
         }
         assert!(!seen.contains('\x1b'), "{typed}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn keys_are_made_listed_and_revoked() -> Result<()> {
+    let desk = Desk::furnished().await?;
+    check(
+        &desk,
+        "
+        $ windlass keys list
+        there is no key: `windlass keys create NAME --role viewer`
+        ",
+    );
+    let key = desk.see("keys create grafana --role viewer --days 90");
+    assert!(key.starts_with("windlass_") && key.trim().len() == 73, "{key}");
+    check(
+        &desk,
+        "
+        $ windlass keys create grafana --role admin
+        windlass: there is a key `grafana` already: revoke it first, or choose another name (key_name_taken)
+        [1]
+        $ windlass keys list
+        KEY ROLE CREATED EXPIRES LAST USED
+        grafana viewer TIME TIME -
+        $ windlass keys revoke grafana
+        after two seconds it opens nothing
+        $ windlass keys revoke grafana
+        windlass: there is no key `grafana`
+        [3]
+        ",
+    );
     Ok(())
 }
 

@@ -2,12 +2,14 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use windlass_core::{Order, RunId, RunState, Time};
 use windlass_store::{Act, Idle, NewEnd, NodeRow, Query, Refusal, Store};
 
 use crate::{
-    Cancelled, Codec, Compressed, Error, QueueSetup, Queues, Run, Runs, Start, Workflow, Workflows,
+    Cancelled, Codec, Compressed, Error, QueueSetup, Queues, Run, Runs, SharedValue, Start, Workflow,
+    Workflows,
     backroom::Backroom,
     boxed::boxed,
     codec::Guarded,
@@ -87,7 +89,7 @@ impl Client {
     /// Nothing happens before the future is awaited; once it is, dropping it does not withdraw the run.
     pub fn start<I, O>(&self, workflow: Workflow<I, O>, input: I) -> Start<O>
     where
-        I: serde::Serialize + Send + Sync + 'static,
+        I: Serialize + Send + Sync + 'static,
     {
         Start::new(self.clone(), Request::new(workflow.into(), input))
     }
@@ -104,7 +106,7 @@ impl Client {
         inputs: impl IntoIterator<Item = I>,
     ) -> BulkStart<I>
     where
-        I: serde::Serialize + Send + Sync + 'static,
+        I: Serialize + Send + Sync + 'static,
     {
         BulkStart::new(self.clone(), workflow.into(), inputs)
     }
@@ -203,6 +205,11 @@ impl Client {
     /// The queues that were declared: what is in them, and pausing them.
     pub fn queues(&self) -> Queues {
         Queues::new(self.clone())
+    }
+
+    /// A small value that all processes on this database share. Names that begin with `windlass.` are the engine's own.
+    pub fn shared_value<T: Serialize + DeserializeOwned + Default>(&self, name: &str) -> SharedValue<T> {
+        SharedValue::new(self.clone(), name)
     }
 
     /// Every process that runs an engine on this database.

@@ -109,6 +109,7 @@ mod runs;
 #[cfg(feature = "schedule")]
 pub mod schedule;
 mod settings;
+mod shared_value;
 mod slots;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
@@ -153,6 +154,7 @@ pub use overview::{Minute, Overview, QueueLoad};
 pub use queues::{QueueChanged, QueueLimits, QueueSetup, QueueStatus, Queues, Rate};
 pub use runs::{Bulk, Runs};
 pub use settings::{var, var_or};
+pub use shared_value::SharedValue;
 pub use start::{BulkStart, IfTaken, Start};
 pub use statistics::{Spread, Statistics, TaskStatistics};
 pub use status::{AttemptStatus, CallStatus, RunStatus, TaskStatus};

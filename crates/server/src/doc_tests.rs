@@ -1,4 +1,7 @@
-//! The Rust blocks of the page about the API, run as doc tests.
+//! The Rust blocks of the pages about the API, run as doc tests.
 
 #[doc = include_str!("../../../docs/http-api.md")]
 struct HttpApi;
+
+#[doc = include_str!("../../../docs/safety.md")]
+struct Safety;

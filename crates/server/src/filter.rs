@@ -104,6 +104,18 @@ impl Filter {
         Ok((!is_any).then_some(runs))
     }
 
+    /// The conditions, as they are written in a query.
+    pub(crate) fn words(&self) -> String {
+        let Self { workflow, state, queue, tag, key, since, until } = self;
+        let one = |name: &str, value: &Option<String>| value.as_ref().map(|value| format!("{name}={value}"));
+        let states = state.iter().map(|state| format!("state={}", state.name()));
+        let rest =
+            [one("queue", queue), one("tag", tag), one("key", key), one("since", since), one("until", until)];
+        let all: Vec<String> =
+            one("workflow", workflow).into_iter().chain(states).chain(rest.into_iter().flatten()).collect();
+        if all.is_empty() { "all runs".to_owned() } else { all.join("&") }
+    }
+
     fn states(&self, client: &Client, states: impl Iterator<Item = RunState>) -> Result<Runs, Problem> {
         let words = [
             ("the workflow", &self.workflow),
@@ -151,7 +163,7 @@ fn state(text: &str) -> Result<State, Problem> {
     })
 }
 
-fn page(text: &str) -> Result<usize, Problem> {
+pub(crate) fn page(text: &str) -> Result<usize, Problem> {
     let limit = text.parse().ok().filter(|limit| (1..=MOST).contains(limit));
     limit.ok_or_else(|| {
         Problem::malformed("malformed_range", format!("`limit` must be a number from 1 to {MOST}"))

@@ -13,20 +13,35 @@
 //! # }
 //! ```
 //!
-//! [`router`] is for a program that has a server, and decides who may reach it. [`serve`] is a server of its own, for this
-//! machine alone. What can be asked is described by the document that [`openapi`] gives, and that is answered at
-//! `/api/v1/openapi.json`.
+//! [`router`] is for a program that has a server, and decides who may reach it; [`Api`] for one that has keys asked for, or
+//! says more. [`serve`] is a server of its own. What can be asked is described by the document that [`openapi`] gives, and
+//! that is answered at `/api/v1/openapi.json`.
 
+mod api;
 mod arrival;
+mod audit;
+mod bucket;
+mod caller;
+mod deed;
 #[cfg(doctest)]
 mod doc_tests;
+mod door;
 mod filter;
 mod guard;
+mod keys;
 mod problem;
+mod ring;
+mod role;
 mod route;
+mod secret;
 mod serve;
 mod view;
+mod way;
 
+pub use api::{Api, router};
+pub use caller::Caller;
+pub use keys::{KeyError, KeyInfo, Keys, NewKey};
 pub use problem::Problem;
-pub use route::{openapi, router};
+pub use role::Role;
+pub use route::openapi;
 pub use serve::{ServeError, Served, serve};

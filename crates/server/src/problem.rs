@@ -1,12 +1,23 @@
 //! What goes wrong, as `application/problem+json`.
 
+use std::time::Duration;
+
 use axum::{
-    http::{HeaderValue, StatusCode, header::CONTENT_TYPE},
+    http::{
+        HeaderValue, StatusCode,
+        header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
+    },
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
 use utoipa::ToSchema;
 use windlass::Error;
+
+use crate::{keys::KeyError, ring::Wrong};
+
+/// The code of a problem, beside its answer.
+#[derive(Clone)]
+pub(crate) struct Code(pub(crate) &'static str);
 
 /// Why a request was not carried out (RFC 9457).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -22,13 +33,23 @@ pub struct Problem {
     code: &'static str,
     /// What it is, for people.
     detail: String,
+    /// In how many seconds it may be otherwise.
+    #[serde(skip)]
+    retry_after: Option<u64>,
 }
 
 impl Problem {
     /// A problem with this code, in these words.
     pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
         let title = status.canonical_reason().unwrap_or("Problem").to_owned();
-        Self { kind: "about:blank", title, status: status.as_u16(), code, detail: detail.into() }
+        Self {
+            kind: "about:blank",
+            title,
+            status: status.as_u16(),
+            code,
+            detail: detail.into(),
+            retry_after: None,
+        }
     }
 
     /// Something in the path, the query or a header is not what it has to be.
@@ -39,6 +60,34 @@ impl Problem {
     /// The request can be read, and asks for what cannot be meant.
     pub(crate) fn invalid(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail)
+    }
+
+    /// Nobody knows who asks.
+    pub(crate) fn not_logged_in() -> Self {
+        let detail = "a key is needed: send it as `Authorization: Bearer …`, or log in";
+        Self::new(StatusCode::UNAUTHORIZED, "not_logged_in", detail)
+    }
+
+    /// The key that was shown opens nothing.
+    pub(crate) fn wrong_key(wrong: Wrong) -> Self {
+        match wrong {
+            Wrong::Unknown => {
+                Self::new(StatusCode::UNAUTHORIZED, "wrong_key", "no key is like this one, or it was revoked")
+            }
+            Wrong::Expired => {
+                Self::new(StatusCode::UNAUTHORIZED, "expired_key", "the key has expired: ask for a new one")
+            }
+        }
+    }
+
+    /// Not a wrong key, but one of yesterday, if this is about a key.
+    pub(crate) fn or_logged_out(self) -> Self {
+        if matches!(self.status, 401 | 429) { Self::not_logged_in() } else { self }
+    }
+
+    /// May be otherwise after so long.
+    pub(crate) fn retry_after(self, wait: Duration) -> Self {
+        Self { retry_after: Some(wait.as_secs() + 1), ..self }
     }
 
     /// Nothing of this name is there.
@@ -70,6 +119,19 @@ impl From<Error> for Problem {
     }
 }
 
+impl From<KeyError> for Problem {
+    fn from(error: KeyError) -> Self {
+        let detail = error.to_string();
+        match error {
+            KeyError::Engine(error) => error.into(),
+            KeyError::Taken(_) => Self::new(StatusCode::CONFLICT, "key_name_taken", detail),
+            KeyError::TooMany => Self::new(StatusCode::CONFLICT, "too_many_keys", detail),
+            KeyError::Unknown(_) => Self::unknown("unknown_key", detail),
+            KeyError::Name(_) => Self::invalid(detail),
+        }
+    }
+}
+
 fn status(error: &Error) -> StatusCode {
     match error {
         Error::UnknownRun(_) | Error::UnknownSchedule { .. } | Error::UnknownTrigger { .. } => {
@@ -94,9 +156,17 @@ fn status(error: &Error) -> StatusCode {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let (retry_after, code) = (self.retry_after, Code(self.code));
         let mut response = (status, axum::Json(self)).into_response();
-        let problem = HeaderValue::from_static("application/problem+json");
-        response.headers_mut().insert(CONTENT_TYPE, problem);
+        response.extensions_mut().insert(code);
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Some(seconds) = retry_after {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
         response
     }
 }

@@ -1,12 +1,15 @@
 //! What can be asked, and where.
 
+mod audit;
 mod bulk;
 mod health;
+mod keys;
 mod nodes;
 mod overview;
 mod queues;
 mod runs;
 mod schedules;
+mod session;
 mod statistics;
 mod steering;
 mod triggers;
@@ -17,9 +20,7 @@ use std::sync::LazyLock;
 
 use axum::{
     Json, Router,
-    extract::DefaultBodyLimit,
     http::StatusCode,
-    middleware,
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -28,27 +29,17 @@ use utoipa::{
     openapi::{Info, OpenApi as Document},
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
-use windlass::Client;
 
-use crate::{Problem, arrival::BODY_LIMIT, guard::guard};
+use crate::{Problem, api::Desk, way};
 
 #[derive(OpenApi)]
 #[openapi(components(schemas(Problem)))]
 struct Described;
 
-/// The API over a client, to be mounted under any path of an [`axum::Router`].
-///
-/// Whoever can reach it can see and change everything: decide who that is before a request comes to it. Requests that
-/// change something are refused when the page of another site may have sent them.
-pub fn router(client: Client) -> Router {
+/// All that is answered, by whatever stands behind.
+pub(crate) fn router() -> Router<Desk> {
     let (router, _) = described().split_for_parts();
-    router
-        .route("/api/v1/openapi.json", get(document))
-        .fallback(nowhere)
-        .method_not_allowed_fallback(not_so)
-        .layer(DefaultBodyLimit::max(BODY_LIMIT))
-        .layer(middleware::from_fn(guard))
-        .with_state(client)
+    router.route("/api/v1/openapi.json", get(document)).fallback(nowhere).method_not_allowed_fallback(not_so)
 }
 
 /// What can be asked, as an OpenAPI document in JSON.
@@ -58,13 +49,14 @@ pub fn openapi() -> &'static str {
         let mut document: Document = described().into_openapi();
         document.info = Info::new("Windlass", env!("CARGO_PKG_VERSION"));
         document.info.description = Some("Sees and steers the runs of a Windlass database.".to_owned());
+        way::describe(&mut document);
         let json = document.to_pretty_json().expect("a document without maps of other keys is JSON");
         json + "\n"
     });
     &DOCUMENT
 }
 
-fn described() -> OpenApiRouter<Client> {
+fn described() -> OpenApiRouter<Desk> {
     OpenApiRouter::with_openapi(Described::openapi())
         .routes(routes!(runs::list, runs::start))
         .routes(routes!(runs::counts))
@@ -104,6 +96,10 @@ fn described() -> OpenApiRouter<Client> {
         .routes(routes!(triggers::reset))
         .routes(routes!(overview::overview))
         .routes(routes!(health::health))
+        .routes(routes!(session::show, session::log_in, session::log_out))
+        .routes(routes!(keys::list, keys::create))
+        .routes(routes!(keys::revoke))
+        .routes(routes!(audit::list))
 }
 
 async fn document() -> Response {

@@ -1,4 +1,4 @@
-//! A server of its own, for this machine alone.
+//! A server of its own.
 
 use std::{
     future::{Future, IntoFuture},
@@ -17,7 +17,7 @@ use axum::{
 use tokio::net::TcpListener;
 use windlass::Client;
 
-use crate::{Problem, router};
+use crate::{Api, KeyError, Keys, Problem};
 
 /// Why the API is not served.
 #[derive(Debug, thiserror::Error)]
@@ -25,10 +25,13 @@ use crate::{Problem, router};
 pub enum ServeError {
     /// Others could reach the address, and nothing would ask who they are.
     #[error(
-        "{0} can be reached from other machines, and whoever reaches this API may do everything: it would need keys, which \
-         it does not have; use a loopback address such as 127.0.0.1:7070, or mount `router` in a server that knows its users"
+        "{0} can be reached from other machines, and this database has no keys, so that whoever comes may do everything: \
+         make one with `windlass keys create NAME --role admin`, or use a loopback address such as 127.0.0.1:7070"
     )]
-    NotLoopback(SocketAddr),
+    NoKeys(SocketAddr),
+    /// Whether there are keys cannot be found out.
+    #[error("whether this database has keys cannot be found out: {0}")]
+    Keys(#[from] KeyError),
     /// The address cannot be used.
     #[error("{address} cannot be listened on: {why}")]
     Listen {
@@ -49,7 +52,7 @@ pub struct Served {
     serving: Pin<Box<dyn Future<Output = io::Result<()>> + Send>>,
 }
 
-/// Listens for requests from this machine. Port 0 is any that is free.
+/// Listens for requests, without keys if there are none and they can come from this machine alone: see [`Api::serve`].
 ///
 /// ```
 /// use windlass::prelude::*;
@@ -68,16 +71,32 @@ pub struct Served {
 ///
 /// # Errors
 ///
-/// [`ServeError::NotLoopback`] when others could reach the address, and when it cannot be listened on.
+/// Those of [`Api::serve`].
 pub async fn serve(client: Client, address: SocketAddr) -> Result<Served, ServeError> {
-    if !address.ip().to_canonical().is_loopback() {
-        return Err(ServeError::NotLoopback(address));
+    Api::new(client).serve(address).await
+}
+
+impl Api {
+    /// Listens for requests. Port 0 is any that is free.
+    ///
+    /// An address that only this machine can reach needs no keys, and then requests have to name this machine; as soon as
+    /// the database has keys, they are demanded. Every other address is refused unless there are keys.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError::NoKeys`] when others could reach the address and there are no keys, and when it cannot be listened on.
+    pub async fn serve(self, address: SocketAddr) -> Result<Served, ServeError> {
+        let is_local = address.ip().to_canonical().is_loopback();
+        if !is_local && Keys::new(&self.client).list().await?.is_empty() {
+            return Err(ServeError::NoKeys(address));
+        }
+        let router = if is_local { local(self.keys_if_any().router()) } else { self.keys().router() };
+        let failed = |why| ServeError::Listen { address, why };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let service = router.into_make_service_with_connect_info::<SocketAddr>();
+        Ok(Served { address, serving: Box::pin(axum::serve(listener, service).into_future()) })
     }
-    let failed = |why| ServeError::Listen { address, why };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    let serving = axum::serve(listener, local(router(client))).into_future();
-    Ok(Served { address, serving: Box::pin(serving) })
 }
 
 impl Served {
@@ -150,13 +169,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_that_others_reach_is_refused() {
-        let client = windlass::Engine::open("sqlite::memory:").launch().await.unwrap();
+    async fn an_address_that_others_reach_needs_keys() {
+        let engine = windlass::Engine::open("sqlite::memory:").launch().await.unwrap();
         for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "[::ffff:192.0.2.1]:80"] {
-            let refused = serve(client.client(), address.parse().unwrap()).await.unwrap_err();
-            assert!(matches!(refused, ServeError::NotLoopback(_)), "{refused}");
-            assert!(refused.to_string().contains("keys"), "{refused}");
+            let refused = serve(engine.client(), address.parse().unwrap()).await.unwrap_err();
+            assert!(matches!(refused, ServeError::NoKeys(_)), "{refused}");
+            assert!(refused.to_string().contains("windlass keys create"), "{refused}");
         }
-        client.stop().await.unwrap();
+        Keys::new(&engine.client()).create("one", crate::Role::Viewer, None).await.unwrap();
+        drop(serve(engine.client(), "0.0.0.0:0".parse().unwrap()).await.unwrap());
+        engine.stop().await.unwrap();
     }
 }

@@ -10,6 +10,7 @@ mod launch;
 mod limits;
 mod queues;
 mod retention;
+mod shared_values;
 mod spread;
 mod steering;
 mod traps;

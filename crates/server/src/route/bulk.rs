@@ -7,8 +7,9 @@ use windlass::{Bulk, Client, RunState, Runs};
 
 use super::Answer;
 use crate::{
-    Problem,
+    Caller, Problem, Role,
     arrival::{Sent, note},
+    deed::Deed,
     filter::{Filter, MOST},
 };
 
@@ -46,6 +47,23 @@ enum Action {
 }
 
 impl Action {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Retry => "retry",
+            Self::Discard => "discard",
+        }
+    }
+
+    const fn needs(self) -> Role {
+        match self {
+            Self::Discard => Role::Admin,
+            _ => Role::Operator,
+        }
+    }
+
     const fn fits(self, state: RunState) -> bool {
         match self {
             Self::Cancel | Self::Pause | Self::Resume => !state.is_terminal(),
@@ -75,7 +93,7 @@ pub(crate) enum BulkAnswer {
     },
 }
 
-/// Does something to every run that fits. What was done when a request is broken off stays done.
+/// Does something to every run that fits; `discard` needs an admin. What was done when a request is broken off stays done.
 #[utoipa::path(
     post, path = "/api/v1/runs/bulk", tag = "runs", operation_id = "bulk",
     request_body = NewBulk,
@@ -84,9 +102,16 @@ pub(crate) enum BulkAnswer {
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ),
 )]
-pub(crate) async fn bulk(State(client): State<Client>, Sent(bulk): Sent<NewBulk>) -> Answer<BulkAnswer> {
+pub(crate) async fn bulk(
+    State(client): State<Client>,
+    caller: Caller,
+    deed: Deed,
+    Sent(bulk): Sent<NewBulk>,
+) -> Answer<BulkAnswer> {
     note("the reason", &bulk.reason)?;
     let NewBulk { filter, action, reason, dry_run } = bulk;
+    caller.must_be(action.needs())?;
+    deed.on(format!("{}: {}", action.name(), filter.words()));
     let runs = filter.narrowed(&client, |state| action.fits(state))?;
     Ok(Json(match runs {
         None if dry_run => BulkAnswer::Counted { count: 0, more: false },

@@ -172,7 +172,7 @@ pub(crate) async fn show(State(client): State<Client>, NamePath(name): NamePath)
 
 /// Sets all limits of a queue, and declares it if it was not. A limit that is not given is none.
 #[utoipa::path(
-    put, path = "/api/v1/queues/{name}", tag = "queues", operation_id = "declare_queue",
+    put, path = "/api/v1/queues/{name}", tag = "queues", operation_id = "declare_queue", security(("key" = ["admin"])),
     params(("name" = String, Path, description = "The queue")), request_body = Limits,
     responses(
         (status = 200, body = QueueChange),
@@ -189,7 +189,7 @@ pub(crate) async fn declare(
 
 /// Takes back all that was said of a queue: it has no limits, and is not paused.
 #[utoipa::path(
-    delete, path = "/api/v1/queues/{name}", tag = "queues", operation_id = "remove_queue",
+    delete, path = "/api/v1/queues/{name}", tag = "queues", operation_id = "remove_queue", security(("key" = ["admin"])),
     params(("name" = String, Path, description = "The queue")),
     responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")),
 )]

@@ -14,6 +14,7 @@ use super::Answer;
 use crate::{
     Problem,
     arrival::{RunPath, Sent, span, word},
+    deed::Deed,
     filter::Listing,
     view::{Count, RunLine, RunView, instant},
 };
@@ -195,12 +196,15 @@ pub(crate) struct StartedRun {
 )]
 pub(crate) async fn start(
     State(client): State<Client>,
+    deed: Deed,
     Sent(new): Sent<NewRun>,
 ) -> Result<(StatusCode, Json<StartedRun>), Problem> {
     word("the workflow", &new.workflow)?;
+    deed.on(&*new.workflow);
     // A run of a workflow that is misspelt would wait for ever.
     client.workflows().get(&new.workflow).await?;
     let run = new.start(&client)?.await.map_err(not_here)?;
+    deed.on(format!("{} {}", run.workflow(), run.id()));
     let started = StartedRun { id: run.id().to_string(), workflow: run.workflow().to_owned() };
     Ok((StatusCode::CREATED, Json(started)))
 }

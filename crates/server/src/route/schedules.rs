@@ -133,6 +133,7 @@ pub(crate) async fn show(State(client): State<Client>, NamePath(name): NamePath)
 /// Ends a schedule. Runs that are under way go on.
 #[utoipa::path(
     delete, path = "/api/v1/schedules/{name}", tag = "schedules", operation_id = "remove_schedule",
+    security(("key" = ["admin"])),
     params(("name" = String, Path, description = "The schedule")),
     responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")),
 )]

@@ -165,7 +165,7 @@ pub(crate) async fn fork(
 
 /// Forgets a run that has ended, for ever.
 #[utoipa::path(
-    post, path = "/api/v1/runs/{id}/discard", tag = "runs", operation_id = "discard_run",
+    post, path = "/api/v1/runs/{id}/discard", tag = "runs", operation_id = "discard_run", security(("key" = ["admin"])),
     params(("id" = String, Path, format = Uuid, description = "The run")), request_body = Reason,
     responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")),
 )]

@@ -1,10 +1,12 @@
 //! What the API answers.
 
 mod app;
+mod audit;
 mod bulk;
 mod figures;
 mod graphs;
 mod health;
+mod keys;
 mod mounting;
 mod openapi;
 mod queues;

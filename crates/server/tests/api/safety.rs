@@ -39,7 +39,8 @@ async fn no_page_of_another_site_changes_anything(lab: Lab) -> Result<()> {
         send(json().header("origin", "https://evil.example")).await.is_problem(403, "cross_site");
         send(json().header("origin", "null")).await.is_problem(403, "cross_site");
         send(json().header("sec-fetch-site", "cross-site")).await.is_problem(403, "cross_site");
-        let own = send(json().header("origin", "http://localhost:7070")).await;
+        let own = json().header("origin", "http://localhost:7070").header("x-windlass-csrf", "1");
+        let own = send(own).await;
         assert!(own.status != 403 && own.status != 415, "{method} {path}: {own:?}");
     }
     Ok(())
