@@ -3,6 +3,10 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+#[cfg(feature = "testing")]
+#[doc = include_str!("../../../docs/start-here.md")]
+struct StartHere;
+
 #[doc = include_str!("../../../docs/tasks.md")]
 struct Tasks;
 
