@@ -3,7 +3,7 @@
 use crate::{
     Pace, arrows,
     chore::{self, Chore, Outcome},
-    driver_range, examples, features, licences, pages, sizes,
+    driver_range, examples, features, licences, options, pages, sizes,
     tools::{self, Tools},
     workspace::Workspace,
 };
@@ -38,8 +38,10 @@ pub(crate) fn chores(tools: Tools, pace: Pace) -> Vec<Chore<'static>> {
         }),
         Chore::new(
             "pages",
-            "correct the page, or include it beside the others in crates/engine/src",
-            |workspace| pages::check(workspace).map(|()| Outcome::Done),
+            "correct the page, include it beside the others in crates/engine/src, or name the option",
+            |workspace| {
+                pages::check(workspace).and_then(|()| options::check(workspace)).map(|()| Outcome::Done)
+            },
         ),
         Chore::new(
             "examples",

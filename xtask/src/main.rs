@@ -12,6 +12,7 @@ mod driver_range;
 mod examples;
 mod features;
 mod licences;
+mod options;
 mod pages;
 mod sizes;
 mod sweep;
@@ -31,7 +32,7 @@ The project's chores.
                               sqlx example and the other end of the rusqlite range
   cargo xtask check [--fast]  formatting, lints, documentation, feature combinations, what may depend on
                               what, licences, the rusqlite range; no tests but those of the range
-  cargo xtask pages           the links and the Rust blocks of README and docs, without running them
+  cargo xtask pages           the links and Rust blocks of README and docs, and that every option has its page
   cargo xtask sweep           a function of a hundred calls, killed at every boundary of a record, on both
                               stores; some minutes, and no part of test
   cargo xtask bench [ARGS]    the workloads beside the raw limit of the store, in a release build
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
     let done = match command {
         "test" => pace(rest).and_then(|pace| test::run(&workspace, pace)),
         "check" => pace(rest).and_then(|pace| check::run(&workspace, pace)),
-        "pages" => pages::check(&workspace),
+        "pages" => pages::check(&workspace).and_then(|()| options::check(&workspace)),
         "sweep" => match rest {
             [] => sweep::run(&workspace),
             [other, ..] => Err(format!("`{other}` is not understood: a sweep takes no options")),
