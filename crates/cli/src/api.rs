@@ -1,4 +1,4 @@
-//! The way to a database: the HTTP API, asked without a network.
+//! The way to a database or a server: the HTTP API, asked with or without a network.
 //!
 //! So what `--json` prints is what the API answers, and both refuse the same things in the same words.
 
@@ -12,34 +12,44 @@ use tower::ServiceExt;
 use windlass::Client;
 use windlass_server::{Caller, Role};
 
-use crate::trouble::Trouble;
+use crate::{remote::Remote, trouble::Trouble};
 
-/// An API over a database.
-pub(crate) struct Api {
-    router: Router,
+/// An API over a database, or that of a server.
+#[derive(Clone)]
+pub(crate) enum Api {
+    Here(Router),
+    There(Box<Remote>),
 }
 
 impl Api {
-    pub(crate) async fn open(url: &str) -> Result<Self, Trouble> {
-        Ok(Self::over(connect(&as_it_is(url)).await?))
+    /// Opens a database, or finds the way to a server.
+    pub(crate) async fn open(url: &str, key: Option<&str>) -> Result<Self, Trouble> {
+        match is_server(url) {
+            true => Ok(Self::There(Box::new(Remote::new(url, key)?))),
+            false => Ok(Self::over(connect(&as_it_is(url)).await?)),
+        }
     }
 
     pub(crate) fn over(client: Client) -> Self {
         let router = windlass_server::router(client);
         // Whoever can open the database may do everything, and is asked for nothing.
-        Self { router: router.layer(Extension(Caller::new(somebody(), Role::Admin))) }
+        Self::Here(router.layer(Extension(Caller::new(somebody(), Role::Admin))))
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<Value, Trouble> {
-        read(self.ask(Method::GET, path, Body::empty()).await?).await
+        self.read(self.ask(Method::GET, path, Body::empty()).await?).await
     }
 
     pub(crate) async fn post(&self, path: &str, body: Value) -> Result<Value, Trouble> {
-        read(self.ask(Method::POST, path, Body::from(body.to_string())).await?).await
+        self.read(self.ask(Method::POST, path, Body::from(body.to_string())).await?).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: Value) -> Result<Value, Trouble> {
+        self.read(self.ask(Method::PUT, path, Body::from(body.to_string())).await?).await
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<Value, Trouble> {
-        read(self.ask(Method::DELETE, path, Body::empty()).await?).await
+        self.read(self.ask(Method::DELETE, path, Body::empty()).await?).await
     }
 
     /// An answer that comes bit by bit.
@@ -47,19 +57,59 @@ impl Api {
         let response = self.ask(Method::GET, path, Body::empty()).await?;
         match response.status().is_success() {
             true => Ok(response.into_body()),
-            false => Err(problem(&read_body(response).await?)),
+            false => Err(problem(&self.read_body(response).await?)),
         }
     }
 
     async fn ask(&self, method: Method, path: &str, body: Body) -> Result<Response<Body>, Trouble> {
-        let request = Request::builder().method(method).uri(format!("/api/v1{path}"));
-        let request = request.header(CONTENT_TYPE, "application/json").body(body);
+        let request = Request::builder().method(method).header(CONTENT_TYPE, "application/json");
+        let request = request.uri(format!("{}/api/v1{path}", self.base())).body(body);
         let request = request.map_err(|why| Trouble::Database(why.to_string()))?;
-        match self.router.clone().oneshot(request).await {
-            Ok(response) => Ok(response),
-            Err(never) => match never {},
+        match self {
+            Self::There(remote) => remote.ask(request).await,
+            Self::Here(router) => match router.clone().oneshot(request).await {
+                Ok(response) => Ok(response),
+                Err(never) => match never {},
+            },
         }
     }
+
+    /// What stands before every path.
+    fn base(&self) -> &str {
+        match self {
+            Self::Here(_) => "",
+            Self::There(remote) => remote.base(),
+        }
+    }
+
+    async fn read(&self, response: Response<Body>) -> Result<Value, Trouble> {
+        let is_done = response.status().is_success();
+        let body = self.read_body(response).await?;
+        if is_done { Ok(body) } else { Err(problem(&body)) }
+    }
+
+    async fn read_body(&self, response: Response<Body>) -> Result<Value, Trouble> {
+        let (status, unreadable) = (response.status(), |why| format!("the answer cannot be read: {why}"));
+        let body = to_bytes(response.into_body(), usize::MAX).await;
+        let body = body.map_err(|why| Trouble::Database(unreadable(why.to_string())))?;
+        if body.is_empty() && status.is_success() {
+            return Ok(Value::Object(serde_json::Map::new()));
+        }
+        let read: Result<Value, _> = serde_json::from_slice(&body);
+        match (read, self) {
+            (Ok(read), _) if status.is_success() || read["code"].is_string() => Ok(read),
+            (_, Self::There(remote)) => Err(remote.is_no_windlass(status)),
+            (read, Self::Here(_)) => {
+                Err(Trouble::Database(unreadable(read.err().map(|why| why.to_string()).unwrap_or_default())))
+            }
+        }
+    }
+}
+
+/// Whether a URL names a server, and no database.
+pub(crate) fn is_server(url: &str) -> bool {
+    let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+    scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
 }
 
 /// Who types, as far as the operating system says so.
@@ -76,24 +126,10 @@ pub(crate) async fn connect(url: &str) -> Result<Client, Trouble> {
     Client::connect(url).await.map_err(|error| Trouble::Database(error.to_string()))
 }
 
-async fn read(response: Response<Body>) -> Result<Value, Trouble> {
-    let is_done = response.status().is_success();
-    let body = read_body(response).await?;
-    if is_done { Ok(body) } else { Err(problem(&body)) }
-}
-
-async fn read_body(response: Response<Body>) -> Result<Value, Trouble> {
-    let unreadable = |why: String| Trouble::Database(format!("the answer cannot be read: {why}"));
-    let body = to_bytes(response.into_body(), usize::MAX).await.map_err(|why| unreadable(why.to_string()))?;
-    match body.is_empty() {
-        true => Ok(Value::Object(serde_json::Map::new())),
-        false => serde_json::from_slice(&body).map_err(|why| unreadable(why.to_string())),
-    }
-}
-
 fn problem(body: &Value) -> Trouble {
     let text = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
     match body["status"].as_u64().unwrap_or(500) {
+        401 => Trouble::Key(text("detail")),
         404 => Trouble::Unknown(text("detail")),
         500.. => Trouble::Database(text("detail")),
         _ => Trouble::Refused { code: text("code"), detail: text("detail") },

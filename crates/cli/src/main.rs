@@ -1,12 +1,23 @@
 //! The command line of Windlass: sees and steers the runs of a database.
 
 mod api;
+mod bulk;
 mod command;
 mod demo;
+mod doctor;
+mod graph;
 mod keys;
+mod migrate;
 mod paint;
+mod queues;
+mod remote;
+mod runs;
+mod schedules;
 mod show;
+mod sketch;
 mod table;
+mod top;
+mod triggers;
 mod trouble;
 mod watch;
 

@@ -18,6 +18,15 @@ impl Paint {
         }
     }
 
+    /// The kind of what a doctor found, in its colour.
+    pub(crate) fn finding(self, kind: &str) -> String {
+        match (self, kind) {
+            (Self::Colours, "wrong") => format!("\x1b[31m{kind:6}\x1b[0m"),
+            (Self::Colours, _) => format!("\x1b[33m{kind:6}\x1b[0m"),
+            (Self::Plain, _) => format!("{kind:6}"),
+        }
+    }
+
     /// The name of a state, in its colour.
     pub(crate) fn state(self, state: &str) -> String {
         let colour = match state {

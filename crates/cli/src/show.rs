@@ -18,7 +18,7 @@ fn one_line(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
-fn each<'a>(answer: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> {
+pub(crate) fn each<'a>(answer: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> {
     answer[list].as_array().into_iter().flatten()
 }
 
@@ -116,6 +116,30 @@ pub(crate) fn schedule(answer: &Value, paint: Paint) -> Vec<String> {
     lines
 }
 
+pub(crate) fn triggers(answer: &Value, paint: Paint) -> Vec<String> {
+    let mut table = Table::new(&["trigger", "workflow", "when", "state", "fired", "next"]);
+    for trigger in each(answer, "triggers") {
+        let [name, workflow, words, fired, next] =
+            ["name", "workflow", "words", "fired", "next"].map(|field| text(&trigger[field]));
+        table.row(vec![name, workflow, words, schedule_state(trigger, paint), fired, next]);
+    }
+    match table.lines() {
+        lines if lines.len() == 1 => vec!["no engine was given a trigger".to_owned()],
+        lines => lines,
+    }
+}
+
+pub(crate) fn trigger(answer: &Value, paint: Paint) -> Vec<String> {
+    let (name, state) = (text(&answer["name"]), schedule_state(answer, paint));
+    let mut lines = vec![format!("{name} {state}: {} {}", text(&answer["workflow"]), text(&answer["words"]))];
+    for fact in ["fired", "last_fired", "next", "paused", "trouble"] {
+        if !answer[fact].is_null() && answer[fact] != "" {
+            lines.push(format!("  {}: {}", fact.replace('_', " "), text(&answer[fact])));
+        }
+    }
+    lines
+}
+
 pub(crate) fn queues(answer: &Value, paint: Paint) -> Vec<String> {
     let mut table = Table::new(&["queue", "state", "waiting", "running", "limits"]);
     for queue in each(answer, "queues") {
@@ -123,7 +147,10 @@ pub(crate) fn queues(answer: &Value, paint: Paint) -> Vec<String> {
         let limits = queue["limits"].as_object().into_iter().flatten();
         let limits: Vec<String> = limits
             .filter(|(_, value)| !value.is_null() && **value != false)
-            .map(|(name, value)| format!("{name} {value}"))
+            .map(|(name, value)| match value["count"].as_u64() {
+                Some(count) => format!("{name} {count} in {} s", value["per"].as_f64().unwrap_or_default()),
+                None => format!("{name} {value}"),
+            })
             .collect();
         let [name, depth, running] = ["name", "depth", "running"].map(|field| text(&queue[field]));
         table.row(vec![name, paint.state(state), depth, running, limits.join(", ")]);

@@ -6,8 +6,20 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Trouble {
     /// Nothing says which database is meant.
-    #[error("which database? Say --url sqlite://app.db, or set WINDLASS_URL")]
+    #[error("which database? Say --url sqlite://app.db, or that of a server, or set WINDLASS_URL")]
     NoUrl,
+    /// The URL names what this command cannot use.
+    #[error("{0}")]
+    Url(String),
+    /// A server does not know who asks.
+    #[error("{0}; WINDLASS_KEY or --api-key says which key is yours")]
+    Key(String),
+    /// Nobody has said that it may be done.
+    #[error("nothing was done: say --yes when you mean it")]
+    Unconfirmed,
+    /// The doctor has found something.
+    #[error("{0}")]
+    Unwell(String),
     /// The database cannot be opened or used.
     #[error("{0}")]
     Database(String),
@@ -40,11 +52,12 @@ impl Trouble {
     /// The exit code of the program. Two is that of a command line that cannot be understood.
     pub(crate) const fn code(&self) -> u8 {
         match self {
-            Self::NoUrl => 2,
-            Self::Refused { .. } | Self::Output(_) => 1,
+            Self::NoUrl | Self::Url(_) => 2,
+            Self::Refused { .. } | Self::Key(_) | Self::Unconfirmed | Self::Output(_) => 1,
             Self::Unknown(_) => 3,
             Self::Database(_) => 4,
             Self::Ended(_) => 5,
+            Self::Unwell(_) => 6,
         }
     }
 }

@@ -73,6 +73,12 @@ impl Desk {
         }
     }
 
+    fn see_as_it_is(&self, typed: &str) -> String {
+        let output =
+            windlass().args(typed.split_whitespace()).env("WINDLASS_URL", self.url()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     fn plain(&self, text: &str) -> String {
         let word = |word: &str| {
             let bare = word.trim_end_matches([',', ':', ')']);
@@ -93,7 +99,7 @@ impl Desk {
 
 fn windlass() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-    command.env_remove("WINDLASS_URL");
+    command.env_remove("WINDLASS_URL").env_remove("WINDLASS_KEY");
     command
 }
 
@@ -170,6 +176,129 @@ async fn runs_are_found_and_steered() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_run_is_started_told_and_ended() -> Result<()> {
+    let mut desk = Desk::furnished().await?;
+    let started =
+        desk.see_as_it_is("runs start letters \"hello\" --key k3 --tag eu --priority 2 --delay 600");
+    desk.names.insert(started.trim().to_owned(), "NEW".to_owned());
+    check(
+        &desk,
+        "
+        $ windlass runs list --tag eu
+        RUN WORKFLOW STATE CREATED KEY WAITS FOR
+        NEW letters pending TIME k3 TIME
+        $ windlass runs send NEW approved {\"by\":\"Ada\"} --key once
+        it is sent
+        $ windlass runs send NEW approved Ada
+        error: invalid value 'Ada' for '[PAYLOAD]': not JSON (expected value at line 1 column 1): a text has quotes, as in '\"text\"'
+        For more information, try '--help'.
+        [2]
+        $ windlass runs check
+        RUN WORKFLOW STATE FIT WHY
+        NEW letters pending fits it has not begun
+        $ windlass runs terminate NEW --reason enough
+        it ends at once
+        $ windlass runs terminate NEW
+        it had ended already, as cancelled
+        $ windlass runs check --workflow letters
+        no run is in flight
+        $ windlass runs discard NEW
+        its records are gone
+        $ windlass runs start leters 1
+        windlass: no engine has brought workflow `leters`; did you mean `letters`? (unknown_workflow)
+        [1]
+        ",
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn many_runs_are_acted_on_once_somebody_has_confirmed_it() -> Result<()> {
+    check(
+        &Desk::furnished().await?,
+        "
+        $ windlass runs retry --workflow letters --dry-run
+        1 run would be opened again
+        $ windlass runs retry --workflow letters
+        windlass: nothing was done: say --yes when you mean it
+        [1]
+        $ windlass runs retry --state failed --yes
+        1 run fit
+        1 opened again
+        $ windlass runs pause --all --yes
+        1 run fit
+        1 paused
+        $ windlass runs resume --all -y
+        1 run fit
+        1 resumed
+        $ windlass runs cancel --key k2 --yes --reason enough
+        1 run fit
+        1 cancelled
+        $ windlass runs discard --key nothing --yes
+        0 discarded
+        $ windlass runs cancel
+        windlass: which runs? Name one, or say conditions such as --workflow, or --all
+        [2]
+        $ windlass runs cancel GOOD --all
+        windlass: name one run, or conditions for many, but not both
+        [2]
+        ",
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn schedules_are_reset_made_up_for_and_removed() -> Result<()> {
+    check(
+        &Desk::furnished().await?,
+        "
+        $ windlass schedules backfill nightly --from 2026-03-01T00:00:00Z --to 2026-03-03T00:00:00Z --dry-run
+        runs would be started for 2 times
+        TIME
+        TIME
+        $ windlass schedules backfill nightly --from yesterday --to 2026-03-03T00:00:00Z
+        windlass: `from` is `yesterday`, and not a time as `2026-03-01T12:30:00Z` (malformed_time)
+        [1]
+        $ windlass schedules reset nightly
+        its failures are forgotten
+        $ windlass schedules remove nightly
+        it is gone; its runs stay
+        $ windlass schedules list
+        no schedule was declared
+        $ windlass triggers list
+        no engine was given a trigger
+        $ windlass triggers ask new_file
+        windlass: there is no trigger `new_file`: no engine was given it so far
+        [3]
+        ",
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn queues_get_limits_and_lose_them() -> Result<()> {
+    check(
+        &Desk::furnished().await?,
+        "
+        $ windlass queues set mail --concurrency 2 --rate 5/60 --hold
+        the queue is updated
+        $ windlass queues list
+        QUEUE STATE WAITING RUNNING LIMITS
+        mail open 0 0 concurrency 2, hold true, rate 5 in 60 s
+        $ windlass queues set mail --rate many
+        error: invalid value 'many' for '--rate <COUNT/SECONDS>': say how many in how many seconds: 100/1
+        For more information, try '--help'.
+        [2]
+        $ windlass queues remove mail
+        it has no limits any more, and is not paused
+        $ windlass queues list
+        no queue was declared: none has limits
+        ",
+    );
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_run_is_shown() -> Result<()> {
     let desk = Desk::furnished().await?;
     let shown = desk.see("runs show BAD").replace(letters::workflow().version(), "VERSION");
@@ -222,6 +351,17 @@ async fn schedules_queues_and_processes_are_seen_and_steered() -> Result<()> {
         no process runs an engine on this database
         $ windlass migrate
         the database is ready
+        $ windlass migrate --check
+        windlass: whoever opens an SQLite file brings it up to date, so there is nothing to check: `windlass migrate` does it, and a copy of the file is a way back
+        [2]
+        $ windlass doctor
+        wrong no process runs an engine on this database: start one
+        notice 1 ended as failed: `windlass runs list --state failed` shows them, `windlass runs retry --state failed` opens them again
+        windlass: 1 thing is wrong
+        [6]
+        $ windlass top
+        windlass: this needs a terminal: `windlass runs list` and `doctor` do without
+        [2]
         ",
     );
     Ok(())
@@ -233,6 +373,14 @@ async fn a_workflow_is_drawn_without_its_code() -> Result<()> {
         &Desk::furnished().await?,
         "
         $ windlass graph letters
+        ┌───────┐
+        │ write │
+        └───┬───┘
+        ▼
+        ┌─────────┐
+        │ (post) │
+        └─────────┘
+        $ windlass graph letters --format mermaid
         flowchart TD
         t0[\"write\"]
         t1([\"post\"])
@@ -270,6 +418,15 @@ async fn everything_is_json_for_programs() -> Result<()> {
         "keys create k --role operator",
         "keys list",
         "keys revoke k",
+        "triggers list",
+        "runs check",
+        "runs cancel --state failed --dry-run",
+        "runs resume --all --yes",
+        "runs start letters 1",
+        "schedules backfill nightly --from 2026-03-01T00:00:00Z --to 2026-03-03T00:00:00Z --dry-run",
+        "queues set mail --concurrency 3",
+        "queues remove mail",
+        "migrate --print",
         "nodes",
         "graph letters",
         "migrate",
@@ -317,6 +474,13 @@ async fn keys_are_made_listed_and_revoked() -> Result<()> {
 }
 
 #[test]
+fn what_makes_a_schema_is_printed_without_a_database() {
+    let output = windlass().args(["migrate", "--print", "--schema", "mine"]).output().unwrap();
+    let sql = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && sql.starts_with("CREATE SCHEMA \"mine\";"), "{sql}");
+}
+
+#[test]
 fn a_database_that_is_not_there_is_not_made() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("typo.db");
@@ -354,13 +518,35 @@ async fn the_api_is_served_to_this_machine() -> Result<()> {
     let mut line = String::new();
     BufReader::new(serving.stdout.take().unwrap()).read_line(&mut line)?;
     let address = line.trim().strip_prefix("http://").and_then(|rest| rest.strip_suffix("/api/v1/")).unwrap();
-    let mut wire = TcpStream::connect(address)?;
-    write!(wire, "GET /api/v1/runs HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    wire.read_to_string(&mut answer)?;
+    let answer = ask(address, "GET", "/runs", "");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"k2\""), "{answer}");
+
+    let typed = |url: &str, typed: &str| desk.see(&format!("--url {url} {typed}"));
+    let server = format!("http://{address}");
+    for command in [
+        "runs list",
+        "runs show BAD",
+        "runs watch GOOD",
+        "runs list --state fialed",
+        "schedules list",
+        "graph letters",
+    ] {
+        assert_eq!(typed(&server, command), desk.see(command), "the server answers as the database does");
+    }
+    assert_eq!(
+        typed(&format!("{server}/api/v1/"), "queues set mail --concurrency 7"),
+        "the queue is updated\n"
+    );
+    let seen = typed(&format!("{server}/elsewhere"), "runs list");
+    assert!(seen.starts_with("windlass: nothing is here") && seen.ends_with("[3]\n"), "{seen}");
+    let seen = typed(&server, "migrate");
+    assert!(seen.contains("needs the database itself") && seen.ends_with("[2]\n"), "{seen}");
     serving.kill()?;
     serving.wait()?;
-    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"k2\""), "{answer}");
+    let seen = typed(&server, "nodes");
+    assert!(seen.contains("no server answers at") && seen.ends_with("[4]\n"), "{seen}");
+    let seen = typed("http://", "nodes");
+    assert!(seen.contains("is not the address of a server") && seen.ends_with("[2]\n"), "{seen}");
     Ok(())
 }
 
@@ -377,6 +563,48 @@ fn ask(address: &str, method: &str, path: &str, body: &str) -> String {
     let mut answer = String::new();
     wire.read_to_string(&mut answer).unwrap();
     answer
+}
+
+#[tokio::test]
+async fn a_server_with_keys_lets_in_who_has_one() -> Result<()> {
+    let desk = Desk::furnished().await?;
+    let key = desk.see_as_it_is("keys create ann --role viewer");
+    let mut serving = windlass();
+    serving.args(["serve", "--address", "127.0.0.1:0", "--url", &desk.url()]).stdout(Stdio::piped());
+    let mut serving = serving.spawn()?;
+    let mut line = String::new();
+    BufReader::new(serving.stdout.take().unwrap()).read_line(&mut line)?;
+    let server = line.trim().trim_end_matches("api/v1/").to_owned();
+    let with = |key: &str, typed: &str| desk.see(&format!("--url {server} --api-key {key} {typed}"));
+    assert_eq!(with(key.trim(), "runs list"), desk.see("runs list"));
+    let seen = with("windlass_wrong", "runs list");
+    assert!(
+        seen.contains("WINDLASS_KEY or --api-key says which key is yours") && seen.ends_with("[1]\n"),
+        "{seen}"
+    );
+    let seen = with(key.trim(), "runs retry BAD");
+    assert!(seen.ends_with("[1]\n"), "a viewer changes nothing: {seen}");
+    serving.kill()?;
+    serving.wait()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_no_windlass_server_is_recognised() -> Result<()> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    let other = std::thread::spawn(move || {
+        let (mut wire, _) = listener.accept().unwrap();
+        let mut line = String::new();
+        BufReader::new(wire.try_clone().unwrap()).read_line(&mut line).unwrap();
+        wire.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\nconnection: close\r\n\r\n<html>").unwrap();
+    });
+    let output = windlass().args(["--url", &format!("http://{address}/page"), "nodes"]).output()?;
+    other.join().unwrap();
+    let said = String::from_utf8(output.stderr)?;
+    assert!(said.contains("is not a Windlass server"), "{said}");
+    assert_eq!(output.status.code(), Some(4));
+    Ok(())
 }
 
 /// Without somebody who approves it, the first large order of the demo waits for ten minutes.
