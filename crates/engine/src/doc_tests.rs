@@ -67,3 +67,22 @@ struct Payloads;
 #[cfg(feature = "postgres")]
 #[doc = include_str!("../../../docs/your-transaction.md")]
 struct YourTransaction;
+
+#[cfg(feature = "schedule")]
+#[doc = include_str!("../../../docs/coming-from/airflow.md")]
+struct ComingFromAirflow;
+
+#[doc = include_str!("../../../docs/coming-from/cano.md")]
+struct ComingFromCano;
+
+#[doc = include_str!("../../../docs/coming-from/cloacina.md")]
+struct ComingFromCloacina;
+
+#[doc = include_str!("../../../docs/coming-from/dbos.md")]
+struct ComingFromDbos;
+
+#[doc = include_str!("../../../docs/coming-from/forge.md")]
+struct ComingFromForge;
+
+#[doc = include_str!("../../../docs/coming-from/temporal.md")]
+struct ComingFromTemporal;
