@@ -3,5 +3,8 @@
 #[doc = include_str!("../../../docs/http-api.md")]
 struct HttpApi;
 
+#[doc = include_str!("../../../docs/page.md")]
+struct Page;
+
 #[doc = include_str!("../../../docs/safety.md")]
 struct Safety;

@@ -18,7 +18,7 @@ use axum::{
 
 use crate::Problem;
 
-/// What every answer says to browsers.
+/// What every answer says to browsers, unless it says otherwise itself.
 const HEADERS: [(HeaderName, &str); 6] = [
     (CACHE_CONTROL, "no-store"),
     (
@@ -38,7 +38,8 @@ pub(crate) async fn guard(request: Request, next: Next) -> Response {
         Err(problem) => problem.into_response(),
     };
     for (name, value) in HEADERS {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
+        // The page says of itself what is more or less strict.
+        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
     response
 }

@@ -1,4 +1,4 @@
-//! The HTTP API of Windlass: an axum router over a [`Client`](windlass::Client), which any program mounts.
+//! The HTTP API and the web page of Windlass: an axum router over a [`Client`](windlass::Client), which any program mounts.
 //!
 //! ```
 //! use windlass::prelude::*;
@@ -29,6 +29,7 @@ mod door;
 mod filter;
 mod guard;
 mod keys;
+mod page;
 mod problem;
 mod ring;
 mod role;

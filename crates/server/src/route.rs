@@ -30,7 +30,7 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::{Problem, api::Desk, way};
+use crate::{Problem, api::Desk, page::page, way};
 
 #[derive(OpenApi)]
 #[openapi(components(schemas(Problem)))]
@@ -39,7 +39,7 @@ struct Described;
 /// All that is answered, by whatever stands behind.
 pub(crate) fn router() -> Router<Desk> {
     let (router, _) = described().split_for_parts();
-    router.route("/api/v1/openapi.json", get(document)).fallback(nowhere).method_not_allowed_fallback(not_so)
+    router.route("/api/v1/openapi.json", get(document)).fallback(page).method_not_allowed_fallback(not_so)
 }
 
 /// What can be asked, as an OpenAPI document in JSON.
@@ -104,10 +104,6 @@ fn described() -> OpenApiRouter<Desk> {
 
 async fn document() -> Response {
     ([(axum::http::header::CONTENT_TYPE, "application/json")], openapi()).into_response()
-}
-
-async fn nowhere() -> Problem {
-    Problem::unknown("not_found", "nothing is here: /api/v1/openapi.json says what can be asked")
 }
 
 async fn not_so() -> Problem {

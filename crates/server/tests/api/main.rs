@@ -9,6 +9,7 @@ mod health;
 mod keys;
 mod mounting;
 mod openapi;
+mod page;
 mod queues;
 mod rubbish;
 mod runs;

@@ -27,7 +27,9 @@ async fn the_api_stands_under_any_path(lab: Lab) -> Result<()> {
 #[windlass::test]
 async fn what_is_not_there_is_a_problem_too(lab: Lab) -> Result<()> {
     let app = App::new(&lab).await;
-    for path in ["/", "/api", "/api/v1", "/api/v1/", "/api/v1/runs/", "/api/v1/runs/a/b/c", "/api/v2/runs"] {
+    for path in
+        ["/api", "/api/", "/api/v1", "/api/v1/", "/api/v1/runs/", "/api/v1/runs/a/b/c", "/api/v2/runs"]
+    {
         get(&app.router, path).await.is_problem(404, "not_found");
     }
     app.post("/health", serde_json::json!({})).await.is_problem(405, "method_not_allowed");
