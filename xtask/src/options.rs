@@ -17,7 +17,7 @@ enum Declared {
 use Declared::{Flags, Methods, Words};
 
 /// A page, the file whose options it has to name, and where they stand there.
-const OPTIONS: [(&str, &str, Declared); 29] = [
+const OPTIONS: [(&str, &str, Declared); 38] = [
     ("limits", "crates/engine/src/engine.rs", Methods("impl EngineBuilder {")),
     ("limits", "crates/macros/src/workflow.rs", Words("KNOWN")),
     ("limits", "crates/macros/src/compose.rs", Words("KNOWN")),
@@ -47,6 +47,15 @@ const OPTIONS: [(&str, &str, Declared); 29] = [
     ("postgres", "crates/postgres/src/location.rs", Words("USES")),
     ("postgres", "crates/postgres/src/location.rs", Words("DRIVERS")),
     ("command-line", "crates/cli/src/command.rs", Flags),
+    ("command-line", "crates/cli/src/bulk.rs", Flags),
+    ("command-line", "crates/cli/src/demo.rs", Flags),
+    ("command-line", "crates/cli/src/graph.rs", Flags),
+    ("command-line", "crates/cli/src/keys.rs", Flags),
+    ("command-line", "crates/cli/src/migrate.rs", Flags),
+    ("command-line", "crates/cli/src/queues.rs", Flags),
+    ("command-line", "crates/cli/src/runs.rs", Flags),
+    ("command-line", "crates/cli/src/schedules.rs", Flags),
+    ("command-line", "crates/cli/src/triggers.rs", Flags),
 ];
 
 /// Names every option that its page does not.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind, parser::ValueSource};
 use clap_complete::Shell;
 use serde_json::{Value, json};
 
@@ -88,6 +88,19 @@ enum Command {
 }
 
 impl Cli {
+    /// What was typed; or the end of the program, which says what was not understood.
+    pub(crate) fn typed() -> Self {
+        let matches = Self::command().get_matches();
+        let named = ["url", "api_key"]
+            .into_iter()
+            .any(|name| matches.value_source(name) == Some(ValueSource::CommandLine));
+        if matches.subcommand_name() == Some("demo") && named {
+            let words = "`demo` is an engine with a database of its own: --database names another";
+            Self::command().error(ErrorKind::ArgumentConflict, words).exit();
+        }
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
     pub(crate) async fn run(self, output: &mut Output) -> Result<(), Trouble> {
         let form = if self.json { Form::Json } else { Form::ForPeople };
         let url = || self.url.as_deref().ok_or(Trouble::NoUrl);

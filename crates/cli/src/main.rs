@@ -26,13 +26,11 @@ use std::{
     process::ExitCode,
 };
 
-use clap::Parser;
-
 use crate::{command::Cli, paint::Paint, trouble::Trouble};
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::typed();
     match cli.run(&mut Output::new()).await {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever reads has seen enough: `windlass runs list | head`.

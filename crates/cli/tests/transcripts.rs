@@ -480,6 +480,26 @@ fn what_makes_a_schema_is_printed_without_a_database() {
     assert!(output.status.success() && sql.starts_with("CREATE SCHEMA \"mine\";"), "{sql}");
 }
 
+#[tokio::test]
+async fn a_postgresql_database_is_checked_made_and_examined() -> Result<()> {
+    let cluster = windlass_cluster::Cluster::start(&["fsync = off"])?;
+    let see = |typed: &str| {
+        let output =
+            windlass().args(typed.split_whitespace()).env("WINDLASS_URL", cluster.url()).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    let (code, said) = see("migrate --check");
+    assert!(code == Some(4) && said.contains("windlass migrate"), "{code:?}: {said}");
+    assert_eq!(see("migrate"), (Some(0), "the database is ready\n".to_owned()));
+    let (code, said) = see("migrate --check");
+    assert!(code == Some(0) && said.contains("nothing has to be done"), "{code:?}: {said}");
+    let (code, said) = see("doctor");
+    assert!(code == Some(6) && said.contains("PostgreSQL has fsync = off"), "{code:?}: {said}");
+    assert!(!said.contains("clocks"), "{said}");
+    Ok(())
+}
+
 #[test]
 fn a_database_that_is_not_there_is_not_made() {
     let folder = tempfile::tempdir().unwrap();
@@ -498,6 +518,7 @@ fn what_is_not_understood_is_an_error_of_its_own() {
     assert_eq!(code(&["graph", "x", "--format", "png", "--url", "sqlite::memory:"]), Some(2));
     assert_eq!(code(&["serve", "--url", "sqlite::memory:", "--address", "0.0.0.0:0"]), Some(1));
     assert_eq!(code(&["--help"]), Some(0));
+    assert_eq!(code(&["demo", "--url", "sqlite::memory:"]), Some(2), "a demo never plays where others work");
 }
 
 #[test]

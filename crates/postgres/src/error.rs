@@ -73,7 +73,8 @@ pub enum OpenError {
     },
     /// The tables have yet to be made or changed, and this program was told not to.
     #[error(
-        "the schema `{schema}` of {place} is at version {found}, and this program needs {known}: run the migrations"
+        "the schema `{schema}` of {place} is at version {found}, and this program needs {known}: run the migrations \
+         (`windlass migrate`), or open it without `migrate=no`"
     )]
     Unmigrated {
         /// The database.
