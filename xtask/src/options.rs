@@ -6,18 +6,20 @@ use crate::workspace::Workspace;
 
 /// Where options are declared.
 enum Declared {
-    /// The public methods of this `impl` block that take `self`.
+    /// The public methods of this `impl` block that take `self`: what is set.
     Methods(&'static str),
+    /// All public methods of this `impl` block: what is asked and told.
+    Calls(&'static str),
     /// The texts of the array constant of this name.
     Words(&'static str),
     /// The flags of a command line, in all files of a folder.
     Flags,
 }
 
-use Declared::{Flags, Methods, Words};
+use Declared::{Calls, Flags, Methods, Words};
 
 /// A page, the file whose options it has to name, and where they stand there.
-const OPTIONS: [(&str, &str, Declared); 29] = [
+const OPTIONS: [(&str, &str, Declared); 37] = [
     ("limits", "crates/engine/src/engine.rs", Methods("impl EngineBuilder {")),
     ("limits", "crates/macros/src/workflow.rs", Words("KNOWN")),
     ("limits", "crates/macros/src/compose.rs", Words("KNOWN")),
@@ -46,6 +48,14 @@ const OPTIONS: [(&str, &str, Declared); 29] = [
     ("postgres", "crates/postgres/src/location.rs", Words("WAYS")),
     ("postgres", "crates/postgres/src/location.rs", Words("USES")),
     ("postgres", "crates/postgres/src/location.rs", Words("DRIVERS")),
+    ("safety", "crates/server/src/api.rs", Methods("impl Api {")),
+    ("tenants", "crates/engine/src/tenants.rs", Calls("impl Tenants {")),
+    ("tenants", "crates/engine/src/tenants.rs", Methods("impl OpenTenants {")),
+    ("testing", "crates/engine/src/testing.rs", Calls("impl Lab {")),
+    ("flows", "crates/engine/src/flow/mod.rs", Calls("impl Flow {")),
+    ("tasks", "crates/engine/src/cx.rs", Calls("impl Cx {")),
+    ("schedules", "crates/engine/src/schedule/handle.rs", Calls("impl ScheduleHandle {")),
+    ("schedules", "crates/core/src/schedule/backoff.rs", Methods("impl Backoff {")),
     ("command-line", "crates/cli/src", Flags),
 ];
 
@@ -82,12 +92,8 @@ pub(crate) fn check(workspace: &Workspace) -> Result<(), String> {
 impl Declared {
     fn options(&self, source: &str) -> Vec<String> {
         match self {
-            Methods(block) => {
-                let body = source.split_once(&format!("\n{block}")).map_or("", |(_, rest)| rest);
-                let body = body.split("\n}\n").next().unwrap_or_default();
-                let methods = body.split("\n    }\n").filter(|text| !text.contains("#[doc(hidden)]"));
-                methods.filter_map(method).collect()
-            }
+            Methods(block) => methods(source, block, &["self", "mut self"]),
+            Calls(block) => methods(source, block, &["self", "mut self", "&self", "&mut self"]),
             Words(name) => {
                 let array = source.split_once(&format!("const {name}: [&str; ")).map_or("", |(_, rest)| rest);
                 let array = array.split("];").next().unwrap_or_default();
@@ -104,12 +110,20 @@ impl Declared {
     }
 }
 
-/// The name of the public method that this is the text of, if it takes `self`.
-fn method(text: &str) -> Option<String> {
-    let (_, rest) = text.split_once("\n    pub fn ").or_else(|| text.split_once("\n    pub const fn "))?;
-    let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-    let arguments = rest.get(name.len()..)?.split_once('(')?.1.trim_start();
-    ["self", "mut self"].iter().any(|first| arguments.starts_with(first)).then_some(name)
+/// The public methods of an `impl` block whose first argument is one of these.
+fn methods(source: &str, block: &str, first: &[&str]) -> Vec<String> {
+    let body = source.split_once(&format!("\n{block}")).map_or("", |(_, rest)| rest);
+    let body = body.split("\n}\n").next().unwrap_or_default();
+    let shown = body.split("\n    }\n").filter(|text| !text.contains("#[doc(hidden)]"));
+    let methods = shown.filter_map(|text| {
+        let rest = ["fn ", "const fn ", "async fn "]
+            .iter()
+            .find_map(|kind| Some(text.split_once(&format!("\n    pub {kind}"))?.1))?;
+        let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        let arguments = rest.get(name.len()..)?.split_once('(')?.1.trim_start();
+        first.iter().any(|first| arguments.starts_with(first)).then_some(name)
+    });
+    methods.collect()
 }
 
 /// The names in a page's code spans.
@@ -143,6 +157,9 @@ impl Builder {
     pub const fn wait<T: Into<Duration>>(self, wait: T) -> Self {
         self
     }
+
+    pub async fn ask(&self) {
+    }
 }
 struct Args {
     #[arg(long, default_value = "1")]
@@ -153,6 +170,7 @@ struct Args {
     #[test]
     fn options_are_found_where_they_are_declared() {
         assert_eq!(Methods("impl Builder {").options(SOURCE), ["slots", "wait"]);
+        assert_eq!(Calls("impl Builder {").options(SOURCE), ["slots", "wait", "ask"]);
         assert_eq!(Words("KNOWN").options(SOURCE), ["name", "crate"]);
         assert_eq!(Flags.options(SOURCE), ["--dry-run"]);
     }
