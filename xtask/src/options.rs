@@ -1,4 +1,4 @@
-//! The options that the code has, and the pages that say what they mean: none is left out.
+//! The options, calls and metrics that the code has, and the pages that say what they mean: none is left out.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,16 @@ enum Declared {
     Calls(&'static str),
     /// The texts of the array constant of this name.
     Words(&'static str),
+    /// The texts in quotation marks that begin so.
+    Texts(&'static str),
     /// The flags of a command line, in all files of a folder.
     Flags,
 }
 
-use Declared::{Calls, Flags, Methods, Words};
+use Declared::{Calls, Flags, Methods, Texts, Words};
 
 /// A page, the file whose options it has to name, and where they stand there.
-const OPTIONS: [(&str, &str, Declared); 37] = [
+const OPTIONS: &[(&str, &str, Declared)] = &[
     ("limits", "crates/engine/src/engine.rs", Methods("impl EngineBuilder {")),
     ("limits", "crates/macros/src/workflow.rs", Words("KNOWN")),
     ("limits", "crates/macros/src/compose.rs", Words("KNOWN")),
@@ -56,6 +58,7 @@ const OPTIONS: [(&str, &str, Declared); 37] = [
     ("tasks", "crates/engine/src/cx.rs", Calls("impl Cx {")),
     ("schedules", "crates/engine/src/schedule/handle.rs", Calls("impl ScheduleHandle {")),
     ("schedules", "crates/core/src/schedule/backoff.rs", Methods("impl Backoff {")),
+    ("observing", "crates/engine/src/metric.rs", Texts("windlass_")),
     ("command-line", "crates/cli/src", Flags),
 ];
 
@@ -63,7 +66,7 @@ const OPTIONS: [(&str, &str, Declared); 37] = [
 pub(crate) fn check(workspace: &Workspace) -> Result<(), String> {
     let mut wrong = Vec::new();
     let mut count = 0;
-    for (page, source, declared) in &OPTIONS {
+    for (page, source, declared) in OPTIONS {
         let page = format!("docs/{page}.md");
         let text = workspace.text(&page)?;
         let named = named(&text);
@@ -98,6 +101,10 @@ impl Declared {
                 let array = source.split_once(&format!("const {name}: [&str; ")).map_or("", |(_, rest)| rest);
                 let array = array.split("];").next().unwrap_or_default();
                 array.split('"').skip(1).step_by(2).map(str::to_owned).collect()
+            }
+            Texts(beginning) => {
+                let texts = source.split('"').skip(1).step_by(2);
+                texts.filter(|text| text.starts_with(beginning)).map(str::to_owned).collect()
             }
             Flags => {
                 let flags = source.split("#[arg(long").skip(1).filter_map(|rest| {
@@ -172,6 +179,7 @@ struct Args {
         assert_eq!(Methods("impl Builder {").options(SOURCE), ["slots", "wait"]);
         assert_eq!(Calls("impl Builder {").options(SOURCE), ["slots", "wait", "ask"]);
         assert_eq!(Words("KNOWN").options(SOURCE), ["name", "crate"]);
+        assert_eq!(Texts("cra").options(SOURCE), ["crate"]);
         assert_eq!(Flags.options(SOURCE), ["--dry-run"]);
     }
 
