@@ -1,6 +1,6 @@
 //! The API, and who may use it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -15,6 +15,8 @@ use crate::{
     deed::{Recorder, record},
     door::{Demand, Door, admit},
     guard::guard,
+    limits::{Limits, Settings, limit},
+    redaction::Redaction,
     route,
 };
 
@@ -39,6 +41,8 @@ use crate::{
 pub struct Api {
     pub(crate) client: Client,
     demand: Demand,
+    redaction: Redaction,
+    limits: Settings,
 }
 
 /// What every request is answered with.
@@ -47,6 +51,7 @@ pub(crate) struct Desk {
     client: Client,
     door: Arc<Door>,
     audit: Arc<Audit>,
+    redaction: Arc<Redaction>,
 }
 
 /// The API over a client, to be mounted under any path of an [`axum::Router`].
@@ -60,13 +65,46 @@ pub fn router(client: Client) -> Router {
 impl Api {
     /// The API over a client, for everybody who can reach it.
     pub fn new(client: Client) -> Self {
-        Self { client, demand: Demand::Nothing }
+        Self { client, demand: Demand::Nothing, redaction: Redaction::default(), limits: Settings::default() }
     }
 
     /// Has every request show a [key](crate::Keys), or the cookie of a browser that is logged in with one. Requests of which the
     /// program says whose they are ([`Caller`](crate::Caller)) need none.
     pub fn keys(self) -> Self {
         Self { demand: Demand::Keys, ..self }
+    }
+
+    /// Hides more fields of payloads than those whose names end with `password`, `secret`, `token` and the like: those whose
+    /// names end with one of these, in whatever case, and with or without `_` and `-`.
+    pub fn redact<N: AsRef<str>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.redaction.add(names);
+        self
+    }
+
+    /// Shows no payloads at all: no inputs, results, contexts, events, published values, and no records of errors.
+    pub fn hide_payloads(mut self) -> Self {
+        self.redaction.all();
+        self
+    }
+
+    /// How long a request may take. Bulk actions take as long as they take, and streams count until they begin. Default: 30
+    /// seconds.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.limits.timeout = timeout;
+        self
+    }
+
+    /// How many requests may be under way at once. Streams count until they begin. Default: 512.
+    pub fn concurrency(mut self, requests: usize) -> Self {
+        self.limits.concurrent = requests;
+        self
+    }
+
+    /// How many requests may come with one key in a second, and twice as many at once. Where nobody is asked who they are,
+    /// nothing is counted. Default: 200.
+    pub fn rate(mut self, per_second: u32) -> Self {
+        self.limits.per_second = per_second;
+        self
     }
 
     /// As [`keys`](Self::keys), but only while there are some.
@@ -82,10 +120,11 @@ impl Api {
         let recorder = Recorder { client: client.clone(), audit: Arc::clone(&audit) };
         route::router()
             .layer(DefaultBodyLimit::max(BODY_LIMIT))
+            .layer(middleware::from_fn_with_state(Limits::new(self.limits), limit))
             .layer(middleware::from_fn_with_state(recorder, record))
             .layer(middleware::from_fn_with_state(Arc::clone(&door), admit))
             .layer(middleware::from_fn(guard))
-            .with_state(Desk { client, door, audit })
+            .with_state(Desk { client, door, audit, redaction: Arc::new(self.redaction) })
     }
 }
 
@@ -104,5 +143,11 @@ impl FromRef<Desk> for Arc<Door> {
 impl FromRef<Desk> for Arc<Audit> {
     fn from_ref(desk: &Desk) -> Self {
         Arc::clone(&desk.audit)
+    }
+}
+
+impl FromRef<Desk> for Arc<Redaction> {
+    fn from_ref(desk: &Desk) -> Self {
+        Arc::clone(&desk.redaction)
     }
 }

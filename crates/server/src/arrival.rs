@@ -33,6 +33,9 @@ pub(crate) struct NamePath(pub(crate) String);
 /// The body, read as JSON. None at all is an empty object.
 pub(crate) struct Sent<T>(pub(crate) T);
 
+/// The body as it is.
+pub(crate) struct Whole(pub(crate) Bytes);
+
 impl<S: Send + Sync> FromRequestParts<S> for RunPath {
     type Rejection = Problem;
 
@@ -64,6 +67,17 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let Whole(body) = Whole::from_request(request, state).await?;
+        let json = if body.is_empty() { b"{}" } else { &*body };
+        let sent = serde_json::from_slice(json);
+        sent.map(Self).map_err(|why| Problem::malformed("malformed_body", format!("the body: {why}")))
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Whole {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let body = Bytes::from_request(request, state).await.map_err(|why| match why.status() {
             StatusCode::PAYLOAD_TOO_LARGE => {
                 let detail = format!("the body is larger than {BODY_LIMIT} bytes");
@@ -71,9 +85,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
             }
             _ => Problem::malformed("malformed_body", "the body did not arrive whole"),
         })?;
-        let json = if body.is_empty() { b"{}" } else { &*body };
-        let sent = serde_json::from_slice(json);
-        sent.map(Self).map_err(|why| Problem::malformed("malformed_body", format!("the body: {why}")))
+        Ok(Self(body))
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Line {
     pub(crate) what: String,
     /// On what, if it is known.
     pub(crate) on: Option<String>,
-    /// What it was answered with.
+    /// What it was answered with; zero if nobody waited for that.
     pub(crate) status: u16,
     /// Which problem there was.
     pub(crate) problem: Option<String>,

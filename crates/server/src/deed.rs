@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::{
     extract::{FromRequestParts, RawPathParams, Request, State},
-    http::request::Parts,
+    http::{StatusCode, request::Parts},
     middleware::Next,
     response::Response,
 };
+use tokio::runtime::Handle;
 use windlass::Client;
 
 use crate::{
@@ -59,36 +60,73 @@ pub(crate) struct Recorder {
     pub(crate) audit: Arc<Audit>,
 }
 
-/// Records a change that somebody made or wanted to make, before it is answered. What strangers try is not recorded: they
-/// could fill the record.
+/// Records a change that somebody made or wanted to make, before it is answered. What strangers try, and
+/// what there is no room for, is not recorded: it could fill the record.
 pub(crate) async fn record(State(recorder): State<Recorder>, mut request: Request, next: Next) -> Response {
     let Some(way) = Way::of(&request).filter(|_| !request.method().is_safe()) else {
         return next.run(request).await;
     };
     let deed = Deed::default();
     request.extensions_mut().insert(deed.clone());
-    let (caller, origin) = (request.extensions().get::<Caller>().cloned(), Origin::of(request.extensions()));
     let (mut parts, body) = request.into_parts();
-    let named = match RawPathParams::from_request_parts(&mut parts, &()).await {
-        Ok(all) => all.iter().last().map(|(_, value)| value.chars().take(200).collect::<String>()),
-        Err(_) => None,
-    };
-    let response = next.run(Request::from_parts(parts, body)).await;
-    let Told { who, on } = std::mem::take(&mut *deed.told());
-    if caller.is_none() && who.is_none() {
-        return response;
+    if way.is_named
+        && let Ok(all) = RawPathParams::from_request_parts(&mut parts, &()).await
+        && let Some((_, value)) = all.iter().last()
+    {
+        deed.on(value.chars().take(200).collect::<String>());
     }
+    let (caller, origin) = (parts.extensions.get::<Caller>(), Origin::of(&parts.extensions));
     let line = Line {
         at: recorder.client.now(),
-        from: caller.as_ref().and_then(|caller| caller.place.clone()).or_else(|| origin.words()),
-        who: who.or_else(|| caller.and_then(|caller| caller.who)),
+        who: caller.and_then(|caller| caller.who.clone()),
+        from: caller.and_then(|caller| caller.place.clone()).or_else(|| origin.words()),
         what: way.id.clone(),
-        on: on.or(named),
-        status: response.status().as_u16(),
-        problem: response.extensions().get::<Code>().map(|Code(code)| (*code).to_owned()),
+        on: None,
+        status: 0,
+        problem: Some("broken_off".to_owned()),
     };
-    if let Err(error) = recorder.audit.add(line.clone()).await {
-        tracing::error!(?line, %error, "a change could not be recorded");
+    let mut change = Change { recorder, deed, is_known: caller.is_some(), line: Some(line) };
+    let response = next.run(Request::from_parts(parts, body)).await;
+    let is_turned_away = response.status() == StatusCode::TOO_MANY_REQUESTS;
+    if let Some(line) = change.told().filter(|_| !is_turned_away) {
+        let problem = response.extensions().get::<Code>().map(|Code(code)| (*code).to_owned());
+        change.recorder.write(Line { status: response.status().as_u16(), problem, ..line }).await;
     }
     response
+}
+
+impl Recorder {
+    async fn write(&self, line: Line) {
+        if let Err(error) = self.audit.add(line.clone()).await {
+            tracing::error!(?line, %error, "a change could not be recorded");
+        }
+    }
+}
+
+/// A change that is under way. When the connection breaks off, nobody asks on; what was done by then is done, and recorded.
+struct Change {
+    recorder: Recorder,
+    deed: Deed,
+    /// Whether the door knows who it is.
+    is_known: bool,
+    line: Option<Line>,
+}
+
+impl Change {
+    /// The line for it, once, if anybody knows whose it is.
+    fn told(&mut self) -> Option<Line> {
+        let (line, Told { who, on }) = (self.line.take()?, std::mem::take(&mut *self.deed.told()));
+        (self.is_known || who.is_some()).then(|| Line { who: who.or(line.who), on, ..line })
+    }
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        if let Some(line) = self.told()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let recorder = self.recorder.clone();
+            runtime.spawn(async move { recorder.write(line).await });
+        }
+    }
 }

@@ -26,6 +26,7 @@ use crate::{
     Problem,
     bucket::Buckets,
     caller::{By, Caller, Origin},
+    hooks::Signed,
     ring::{KeptKey, Ring, Session, Wrong, last_used},
     secret::{self, Digest},
     way::needs,
@@ -129,6 +130,21 @@ impl Door {
         self.forget().await;
         let caller = self.welcome(key, By::Session(session.digest)).await;
         Ok((caller, token, expires_at.since(now)))
+    }
+
+    /// The workflow that a hook starts, if its sender has signed the request.
+    pub(crate) async fn hook(
+        &self,
+        name: &str,
+        signed: &Signed<'_>,
+        extensions: &Extensions,
+    ) -> Result<String, Problem> {
+        let find = |ring: &Ring, now| {
+            let hook = ring.hooks.iter().find(|hook| hook.name == name).ok_or(Wrong::Unknown)?;
+            hook.check(signed, now).map(|()| hook.workflow.clone())
+        };
+        let found = self.find(Origin::of(extensions).network(), find).await;
+        found.map_err(Problem::or_wrong_signature)
     }
 
     /// Ends the sessions that these headers belong to.

@@ -81,8 +81,8 @@ pub enum KeyError {
     /// No key has this name.
     #[error("there is no key `{0}`")]
     Unknown(String),
-    /// No key can have this name.
-    #[error("`{}` cannot be the name of a key: it must have 1 to {LONGEST_NAME} letters, digits, `.`, `-`, `_` or `@`", .0.escape_debug())]
+    /// Nothing can have this name.
+    #[error("`{}` cannot be such a name: it must have 1 to {LONGEST_NAME} letters, digits, `.`, `-`, `_` or `@`", .0.escape_debug())]
     Name(String),
     /// There are too many keys.
     #[error("there are {MOST} keys, and no more can be made: revoke those that nobody uses")]
@@ -105,10 +105,7 @@ impl Keys {
     ///
     /// When the name is taken, or is none, when there are too many keys, and when the database cannot be asked.
     pub async fn create(&self, name: &str, role: Role, lives: Option<Duration>) -> Result<NewKey, KeyError> {
-        let allowed = |letter: char| letter.is_alphanumeric() || ".-_@".contains(letter);
-        if name.is_empty() || name.chars().count() > LONGEST_NAME || !name.chars().all(allowed) {
-            return Err(KeyError::Name(name.to_owned()));
-        }
+        checked_name(name)?;
         let key = format!("{PREFIX}{}", secret::random());
         let now = self.client.now();
         let kept = KeptKey {
@@ -160,6 +157,15 @@ impl Keys {
             false => Err(KeyError::Unknown(name.to_owned())),
         };
         Ring::of(&self.client).change(remove).await
+    }
+}
+
+/// Refuses what nothing is called.
+pub(crate) fn checked_name(name: &str) -> Result<(), KeyError> {
+    let allowed = |letter: char| letter.is_alphanumeric() || ".-_@".contains(letter);
+    match !name.is_empty() && name.chars().count() <= LONGEST_NAME && name.chars().all(allowed) {
+        true => Ok(()),
+        false => Err(KeyError::Name(name.to_owned())),
     }
 }
 

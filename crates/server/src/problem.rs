@@ -85,6 +85,17 @@ impl Problem {
         if matches!(self.status, 401 | 429) { Self::not_logged_in() } else { self }
     }
 
+    /// Not a wrong key, but a wrong signature, if this is about a key.
+    pub(crate) fn or_wrong_signature(self) -> Self {
+        match self.status {
+            401 => {
+                let detail = "there is no such hook, or it is not signed with a secret of it";
+                Self::new(StatusCode::UNAUTHORIZED, "wrong_signature", detail)
+            }
+            _ => self,
+        }
+    }
+
     /// May be otherwise after so long.
     pub(crate) fn retry_after(self, wait: Duration) -> Self {
         Self { retry_after: Some(wait.as_secs() + 1), ..self }

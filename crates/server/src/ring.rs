@@ -1,20 +1,22 @@
-//! The keys of a database, and who is logged in with them, as all processes share them.
+//! The keys of a database, who is logged in with them, and its hooks, as all processes share them.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use windlass::{Client, SharedValue, Time};
 
-use crate::{Role, secret::Digest};
+use crate::{Role, hooks::Hook, secret::Digest};
 
 /// How many may be logged in at once. The oldest have to log in again.
 const MOST_SESSIONS: usize = 200;
 
-/// The keys, and who is logged in.
+/// The keys, who is logged in, and the hooks.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Ring {
     pub(crate) keys: Vec<KeptKey>,
     sessions: Vec<Session>,
+    pub(crate) hooks: Vec<Hook>,
 }
 
 /// What is kept of a key.
@@ -105,7 +107,11 @@ mod tests {
             created_at: Time(0),
             expires_at,
         };
-        Ring { keys: vec![key("ever", None), key("once", Some(Time(10)))], sessions: Vec::new() }
+        Ring {
+            keys: vec![key("ever", None), key("once", Some(Time(10)))],
+            sessions: Vec::new(),
+            hooks: Vec::new(),
+        }
     }
 
     fn session(secret: &str, key: &str, until: i64) -> Session {

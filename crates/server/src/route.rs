@@ -3,7 +3,9 @@
 mod audit;
 mod bulk;
 mod health;
+mod hooks;
 mod keys;
+mod metrics;
 mod nodes;
 mod overview;
 mod queues;
@@ -100,6 +102,10 @@ fn described() -> OpenApiRouter<Desk> {
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
         .routes(routes!(audit::list))
+        .routes(routes!(hooks::list, hooks::create))
+        .routes(routes!(hooks::call, hooks::remove))
+        .routes(routes!(hooks::rotate))
+        .routes(routes!(metrics::metrics))
 }
 
 async fn document() -> Response {

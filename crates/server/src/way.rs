@@ -25,6 +25,8 @@ pub(crate) struct Way {
     pub(crate) id: String,
     /// Who may ask; `None` is everybody.
     pub(crate) needs: Option<Role>,
+    /// Whether its path names something.
+    pub(crate) is_named: bool,
 }
 
 impl Way {
@@ -49,15 +51,16 @@ pub(crate) fn needs(request: &Request) -> Option<Role> {
 static TABLE: LazyLock<HashMap<String, HashMap<String, Way>>> = LazyLock::new(|| {
     let document: Value = serde_json::from_str(crate::openapi()).expect("the document is JSON");
     let paths = document["paths"].as_object().into_iter().flatten();
-    let way = |way: &Value| Way {
+    let way = |path: &str, way: &Value| Way {
         id: way["operationId"].as_str().unwrap_or_default().to_owned(),
         needs: read(&way["security"]),
+        is_named: path.contains('{'),
     };
-    let ways = |ways: &Value| {
+    let ways = |path: &str, ways: &Value| {
         let ways = ways.as_object().into_iter().flatten();
-        ways.map(|(method, said)| (method.to_uppercase(), way(said))).collect()
+        ways.map(|(method, said)| (method.to_uppercase(), way(path, said))).collect()
     };
-    paths.map(|(path, item)| (path.clone(), ways(item))).collect()
+    paths.map(|(path, item)| (path.clone(), ways(path, item))).collect()
 });
 
 /// Whatever is not understood needs the most.

@@ -38,9 +38,9 @@ pub(crate) struct Change {
     what: String,
     /// What it was done to.
     on: Option<String>,
-    /// What it was answered with.
+    /// What it was answered with; zero when the connection broke off.
     status: u16,
-    /// The code of the problem that there was.
+    /// The code of the problem that there was; `broken_off` when nobody waited for the answer.
     problem: Option<String>,
 }
 

@@ -1,5 +1,7 @@
 //! Finding runs, looking at them, and starting them.
 
+use std::sync::Arc;
+
 use axum::{
     Json,
     extract::{Query, State, rejection::QueryRejection},
@@ -16,6 +18,7 @@ use crate::{
     arrival::{RunPath, Sent, span, word},
     deed::Deed,
     filter::Listing,
+    redaction::Redaction,
     view::{Count, RunLine, RunView, instant},
 };
 
@@ -99,8 +102,14 @@ pub(crate) async fn counts(
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ),
 )]
-pub(crate) async fn show(State(client): State<Client>, RunPath(run): RunPath) -> Answer<RunView> {
-    Ok(Json(client.find_run(run).await?.status().await?.into()))
+pub(crate) async fn show(
+    State(client): State<Client>,
+    State(redaction): State<Arc<Redaction>>,
+    RunPath(run): RunPath,
+) -> Answer<RunView> {
+    let mut status = client.find_run(run).await?.status().await?;
+    status.published.values_mut().for_each(|value| *value = redaction.shown(value.take()));
+    Ok(Json(status.into()))
 }
 
 /// Gives everything that is recorded of a run, with its input, its results and its errors.
@@ -112,8 +121,12 @@ pub(crate) async fn show(State(client): State<Client>, RunPath(run): RunPath) ->
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ),
 )]
-pub(crate) async fn document(State(client): State<Client>, RunPath(run): RunPath) -> Answer<Value> {
-    Ok(Json(client.find_run(run).await?.export().await?))
+pub(crate) async fn document(
+    State(client): State<Client>,
+    State(redaction): State<Arc<Redaction>>,
+    RunPath(run): RunPath,
+) -> Answer<Value> {
+    Ok(Json(redaction.document(client.find_run(run).await?.export().await?)))
 }
 
 /// The events that a run has not received yet, oldest first.
@@ -140,11 +153,15 @@ pub(crate) struct PendingEvent {
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ),
 )]
-pub(crate) async fn events(State(client): State<Client>, RunPath(run): RunPath) -> Answer<PendingEvents> {
+pub(crate) async fn events(
+    State(client): State<Client>,
+    State(redaction): State<Arc<Redaction>>,
+    RunPath(run): RunPath,
+) -> Answer<PendingEvents> {
     let pending = client.find_run(run).await?.pending_events().await?;
     let events = pending.into_iter().map(|event| PendingEvent {
         name: event.name,
-        payload: event.payload,
+        payload: redaction.shown(event.payload),
         sent_at: instant(event.at),
     });
     Ok(Json(PendingEvents { events: events.collect() }))
@@ -210,7 +227,7 @@ pub(crate) async fn start(
 }
 
 /// An engine starts only what it has itself, though the database knows of more.
-fn not_here(error: Error) -> Problem {
+pub(super) fn not_here(error: Error) -> Problem {
     match error {
         Error::UnknownWorkflow { name, .. } => Problem::new(
             StatusCode::UNPROCESSABLE_ENTITY,

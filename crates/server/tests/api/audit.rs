@@ -7,6 +7,7 @@ use axum::{
     http::{Method, Request},
 };
 use serde_json::{Value, json};
+use tower::ServiceExt;
 use windlass::{prelude::*, testing::Lab};
 use windlass_server::{Api, Caller, Keys, Role};
 
@@ -52,6 +53,23 @@ async fn every_change_is_recorded_with_who_what_on_what_from_where_and_its_outco
         "what is refused at the door is nothing that was done, and looking is no change"
     );
     assert!(!all.to_string().contains("a secret"));
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_change_whose_connection_breaks_off_is_recorded_too(lab: Lab) -> Result<()> {
+    let app = App::new(&lab).await;
+    let body = Body::from_stream(crate::bounds::Never);
+    let request =
+        Request::post("/api/v1/runs/bulk").header("content-type", "application/json").body(body).unwrap();
+    let router = app.router.clone();
+    let asking = tokio::spawn(async move { router.oneshot(request).await });
+    lab.advance(std::time::Duration::from_millis(10)).await;
+    asking.abort();
+    assert!(asking.await.is_err());
+    lab.advance(std::time::Duration::from_millis(10)).await;
+    let change = changes(&app, "").await["changes"][0].clone();
+    assert_eq!((&change["what"], &change["problem"]), (&json!("bulk"), &json!("broken_off")));
     Ok(())
 }
 

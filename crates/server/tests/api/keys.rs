@@ -80,7 +80,12 @@ async fn whoever_has_no_key_reads_nothing_and_a_weak_key_changes_nothing(lab: La
         ways.iter().filter(|(.., role)| role.is_none()).map(|(method, path, _)| format!("{method} {path}"));
     assert_eq!(
         open.collect::<Vec<_>>(),
-        ["DELETE /api/v1/session", "GET /api/v1/session", "POST /api/v1/session"]
+        [
+            "POST /api/v1/hooks/nothing",
+            "DELETE /api/v1/session",
+            "GET /api/v1/session",
+            "POST /api/v1/session"
+        ]
     );
     for (method, path, needed) in &ways {
         let Some(needed) = needed else { continue };

@@ -2,11 +2,14 @@
 
 mod app;
 mod audit;
+mod bounds;
 mod bulk;
 mod figures;
 mod graphs;
 mod health;
+mod hooks;
 mod keys;
+mod metrics;
 mod mounting;
 mod openapi;
 mod page;
