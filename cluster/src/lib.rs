@@ -17,7 +17,7 @@ use std::{
 };
 
 pub use bouncer::Bouncer;
-pub use programs::{find as program, install};
+pub use programs::{find as program, install, install_package};
 use user::User;
 
 /// Names a cluster that is there already, as a URL: it is used in place of a fresh one.

@@ -62,19 +62,24 @@ fn version(directory: &Path) -> u32 {
 pub fn install() -> Result<(), String> {
     for (program, package) in [("initdb", "postgresql"), (POOLER, POOLER)] {
         let Err(missing) = find(program) else { continue };
-        if !is_root() {
-            return Err(missing);
-        }
-        eprintln!("`{program}` is missing; installing {package} with apt-get …");
-        let packages = ["install", "--yes", "--no-install-recommends", package];
-        // The lists of a fresh machine may be empty.
-        let is_installed = apt(&packages) || (apt(&["update"]) && apt(&packages));
-        if !is_installed {
+        if !install_package(package) {
             return Err(missing);
         }
         find(program)?;
     }
     Ok(())
+}
+
+/// Installs a package of Debian or Ubuntu, and says whether that could be done.
+#[must_use]
+pub fn install_package(package: &str) -> bool {
+    if !is_root() {
+        return false;
+    }
+    eprintln!("installing {package} with apt-get …");
+    let packages = ["install", "--yes", "--no-install-recommends", package];
+    // The lists of a fresh machine may be empty.
+    apt(&packages) || (apt(&["update"]) && apt(&packages))
 }
 
 fn apt(arguments: &[&str]) -> bool {

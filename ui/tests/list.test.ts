@@ -91,6 +91,14 @@ test("a failed question keeps the rows, says why, and is forgotten when the next
   expect(list.shown.error).toBeUndefined();
 });
 
+test("a page that is asked for while the list looks again comes after it", async () => {
+  const server = new Server(900);
+  const list = new RunList(server.fetch);
+  await list.more();
+  await Promise.all([list.refresh(0, 40, false), list.more()]);
+  expect(ids(list)).toHaveLength(600);
+});
+
 test("runs are chosen one by one and in stretches", () => {
   const rows = [{ id: "a" }, { id: "b" }, { id: "c" }, { id: "d" }];
   expect(through(rows, "d", "b")).toEqual(["b", "c", "d"]);

@@ -1,8 +1,8 @@
 //! The project's chores. `cargo xtask help` lists them.
 //!
 //! It has no dependencies of others and needs nothing but the Rust toolchain and a C compiler. Tools that make the work
-//! quicker or stricter (nextest, cargo-deny) are used where they are installed; PostgreSQL, which the tests need, is
-//! installed where that can be done.
+//! quicker or stricter (nextest, cargo-deny) are used where they are installed; so is Node, which builds the page. PostgreSQL and
+//! Chromium, which tests need, are installed where that can be done.
 
 mod arrows;
 mod bench;
@@ -13,6 +13,7 @@ mod examples;
 mod features;
 mod licences;
 mod options;
+mod page;
 mod pages;
 mod sizes;
 mod sweep;
@@ -38,6 +39,8 @@ The project's chores.
   cargo xtask bench [ARGS]    the workloads beside the raw limit of the store, in a release build
                               (cargo xtask bench --help says what can be asked; with --peers it builds
                               the other crates of bench/peers too)
+  cargo xtask ui [--check]    the web page, built from ui/ into crates/server/dist; with --check it is
+                              tested, and compared with what is committed
   cargo xtask help            this text
 ";
 
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
             [other, ..] => Err(format!("`{other}` is not understood: a sweep takes no options")),
         },
         "bench" => bench::run(&workspace, rest),
+        "ui" => page::wish(rest).and_then(|wish| page::run(&workspace, wish)),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())

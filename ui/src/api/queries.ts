@@ -3,8 +3,11 @@ import { keepPreviousData, queryOptions, useQuery, useQueryClient } from "@tanst
 import { get, part, type Query, Trouble } from "./client.ts";
 import type {
   Count,
+  Grid,
   Health,
+  LogLine,
   Node,
+  Overview,
   PendingEvent,
   Queue,
   Run,
@@ -12,6 +15,7 @@ import type {
   Schedule,
   ScheduleView,
   Session,
+  Statistics,
   Trigger,
   Workflow,
   WorkflowLine,
@@ -31,7 +35,7 @@ async function orNothing<T>(answer: Promise<T>): Promise<T | null> {
 
 export const session = queryOptions({
   queryKey: ["session"],
-  queryFn: ({ signal }) => orNothing(get<Session>("session", {}, signal)),
+  queryFn: ({ signal }) => get<Session>("session", {}, signal),
   staleTime: 60_000,
 });
 
@@ -74,8 +78,7 @@ export const pendingEvents = (id: string) =>
 export const counts = (filter: Query) =>
   queryOptions({
     queryKey: ["counts", filter],
-    queryFn: async ({ signal }) =>
-      (await orNothing(get<{ counts: Count[] }>("runs/counts", filter, signal)))?.counts ?? null,
+    queryFn: async ({ signal }) => (await get<{ counts: Count[] }>("runs/counts", filter, signal)).counts,
     meta: live,
     placeholderData: keepPreviousData,
   });
@@ -117,11 +120,33 @@ export const health = queryOptions({
   refetchInterval: 10_000,
 });
 
-/** Asks a question that older servers do not know: null is their answer. */
-export const optional = <T>(key: readonly unknown[], path: string, query: Query = {}) =>
+export const overview = queryOptions({
+  queryKey: ["overview"],
+  queryFn: ({ signal }) => get<Overview>("overview", {}, signal),
+  meta: live,
+});
+
+export const statistics = (name: string) =>
   queryOptions({
-    queryKey: ["optional", ...key, query],
-    queryFn: ({ signal }): Promise<T | null> => orNothing(get<T>(path, query, signal)),
+    queryKey: ["statistics", name],
+    queryFn: ({ signal }) => get<Statistics>(`workflows/${part(name)}/statistics`, {}, signal),
+    // It reads many runs, and is about all of them: one more changes little.
+    refetchInterval: 15_000,
+  });
+
+export const grid = (name: string) =>
+  queryOptions({
+    queryKey: ["grid", name],
+    queryFn: ({ signal }) => get<Grid>(`workflows/${part(name)}/grid`, { limit: 40 }, signal),
+    refetchInterval: 5_000,
+  });
+
+/** Null from a server that keeps no logs. */
+export const logs = (run: string) =>
+  queryOptions({
+    queryKey: ["logs", run],
+    queryFn: ({ signal }): Promise<{ lines: LogLine[] } | null> =>
+      orNothing(get(`runs/${part(run)}/logs`, {}, signal)),
     meta: live,
   });
 

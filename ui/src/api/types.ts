@@ -72,3 +72,13 @@ export interface RunDocument {
   steps: StepRecord[];
   [more: string]: unknown;
 }
+
+/** A line that was logged inside a task. */
+export interface LogLine {
+  at: string;
+  level: string;
+  task?: string | null;
+  attempt?: number | null;
+  message: string;
+  fields?: Record<string, unknown> | null;
+}

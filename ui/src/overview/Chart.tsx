@@ -88,7 +88,10 @@ function options(
     padding: [8, 8, 0, 0],
     cursor: { y: false, points: { size: 6 } },
     legend: { live: true },
-    scales: { x: { time: true }, y: { range: (_, __, max) => [0, Math.max(4, (max ?? 0) * 1.15)] } },
+    scales: {
+      x: { time: true, range: (_, min, max) => [Math.min(min ?? 0, (max ?? 0) - 60), max ?? 60] },
+      y: { range: (_, __, max) => [0, Math.max(4, (max ?? 0) * 1.15)] },
+    },
     axes: [
       { ...axis, size: 26, space: 70, values: "{HH}:{mm}" },
       {

@@ -3,8 +3,8 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense } from "react";
 import { get } from "../api/client.ts";
-import { queues as declared, health, nodes, optional } from "../api/queries.ts";
-import type { Overview, Queue, RunPage, State } from "../api/types.ts";
+import { queues as declared, health, nodes, overview as overviewOf } from "../api/queries.ts";
+import type { Overview, RunPage, State } from "../api/types.ts";
 import { Icon } from "../parts/Icon.tsx";
 import { Empty, Page, Wrong } from "../parts/Page.tsx";
 import { StateIcon, StateMark } from "../parts/State.tsx";
@@ -16,7 +16,7 @@ import { figuresOf, useTrail } from "./figures.ts";
 const Chart = lazy(() => import("./Chart.tsx"));
 
 export function OverviewView() {
-  const overview = useQuery(optional<Overview>(["overview"], "overview"));
+  const overview = useQuery(overviewOf);
   const ill = useQuery(health).data;
   const known = overview.data;
   return (
@@ -32,7 +32,7 @@ export function OverviewView() {
           <Icon name="right" />
         </Link>
       )}
-      {known ? <Figures overview={known} /> : <Tiles />}
+      {known ? <Figures overview={known} /> : <div className="figures-space" aria-busy={!overview.error} />}
       <div className="columns">
         <Runs title="Running now" states={["running", "undoing"]} empty="Nothing runs right now." />
         <Runs title="Failed last" states={["failed", "abandoned"]} empty="Nothing has failed." />
@@ -129,7 +129,7 @@ function Figures({ overview }: { overview: Overview }) {
 function Queues({ overview }: { overview: Overview }) {
   const limits = useQuery(declared).data;
   if (overview.queues.length === 0) return null;
-  const most = Math.max(1, ...overview.queues.map((queue) => queue.waiting + queue.running));
+  const most = Math.max(10, ...overview.queues.map((queue) => queue.waiting + queue.running));
   return (
     <section className="card">
       <header>
@@ -173,9 +173,7 @@ function Queues({ overview }: { overview: Overview }) {
                     {limit ? <span className="faint"> of {whole(limit)}</span> : null}
                   </td>
                   <td className="number">{whole(queue.waiting)}</td>
-                  <td className="number quiet">
-                    {queue.oldest_s ? span(queue.oldest_s * 1_000) : "–"}
-                  </td>
+                  <td className="number quiet">{queue.oldest_s ? span(queue.oldest_s * 1_000) : "–"}</td>
                 </tr>
               );
             })}
@@ -183,35 +181,6 @@ function Queues({ overview }: { overview: Overview }) {
         </table>
       </div>
     </section>
-  );
-}
-
-/** What can be said without figures. */
-function Tiles() {
-  const all = useQuery(declared).data;
-  if (!all || all.length === 0) return null;
-  const sum = (of: (queue: Queue) => number) => all.reduce((total, queue) => total + of(queue), 0);
-  return (
-    <div className="tiles">
-      <Tile
-        name="Running in queues"
-        value={count(sum((queue) => queue.running))}
-        state="running"
-        to={["running"]}
-      />
-      <Tile
-        name="Waiting in queues"
-        value={count(sum((queue) => queue.depth))}
-        state="pending"
-        to={["pending"]}
-      />
-      <Tile
-        name="Ended / min"
-        value={count(sum((queue) => queue.ended_per_minute))}
-        state="completed"
-        to={["completed"]}
-      />
-    </div>
   );
 }
 

@@ -1,24 +1,15 @@
 /** What was logged inside the tasks of a run. */
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { part } from "../api/client.ts";
-import { optional } from "../api/queries.ts";
+import { logs } from "../api/queries.ts";
+import type { LogLine } from "../api/types.ts";
 import { Empty } from "../parts/Page.tsx";
 import { clock, instant } from "../parts/time.ts";
-
-interface LogLine {
-  at: string;
-  level: string;
-  task?: string | null;
-  attempt?: number | null;
-  message: string;
-  fields?: Record<string, unknown> | null;
-}
 
 const LEVELS = ["error", "warn", "info", "debug", "trace"];
 
 export function Logs({ run, task, compact = false }: { run: string; task?: string; compact?: boolean }) {
-  const { data } = useQuery(optional<{ lines: LogLine[] }>(["logs", run], `runs/${part(run)}/logs`));
+  const { data } = useQuery(logs(run));
   const [level, setLevel] = useState("trace");
   const [text, setText] = useState("");
   const mine = (line: LogLine) =>

@@ -29,6 +29,8 @@ export class RunList {
     error: undefined,
   };
   private busy = false;
+  /** Whether the next page was asked for while something else was. */
+  private wantsMore = false;
   private readonly told = new Set<() => void>();
 
   constructor(private readonly fetch: Fetch) {}
@@ -42,6 +44,7 @@ export class RunList {
   /** Fetches the page after what is there. */
   async more(): Promise<void> {
     if (this.shown.next === null) return;
+    this.wantsMore = this.busy;
     await this.alone(async () => {
       const { rows, next } = this.shown;
       const page = await this.fetch(next ?? undefined, rows.length === 0 ? PAGE : LARGE_PAGE);
@@ -135,6 +138,7 @@ export class RunList {
     } finally {
       this.busy = false;
     }
+    if (this.wantsMore) await this.more();
   }
 
   private show(change: Partial<Shown>): void {

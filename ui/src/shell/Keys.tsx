@@ -17,7 +17,7 @@ function isTyping(target: EventTarget | null): boolean {
 export function useKeys() {
   const [shown, setShown] = useState<Shown>();
   const navigate = useNavigate();
-  const going = useRef(0);
+  const going = useRef(Number.NEGATIVE_INFINITY);
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
@@ -36,7 +36,7 @@ export function useKeys() {
         }
       } else if (event.key === "g") going.current = event.timeStamp;
       else if (event.timeStamp - going.current < 1_200) {
-        going.current = 0;
+        going.current = Number.NEGATIVE_INFINITY;
         const view = VIEWS.find((one) => one.key === event.key);
         if (view) void navigate({ to: view.to });
       }

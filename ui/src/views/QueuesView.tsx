@@ -3,8 +3,8 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { part, post } from "../api/client.ts";
-import { nodes, optional, queues, useMayAct, useRefresh } from "../api/queries.ts";
-import type { Limits, Overview, Queue } from "../api/types.ts";
+import { nodes, overview, queues, useMayAct, useRefresh } from "../api/queries.ts";
+import type { Limits, Queue } from "../api/types.ts";
 import { Icon } from "../parts/Icon.tsx";
 import { Empty, Loading, Page, Wrong } from "../parts/Page.tsx";
 import { StateIcon } from "../parts/State.tsx";
@@ -15,7 +15,7 @@ import "./views.css";
 
 export function QueuesView() {
   const { data, error, refetch } = useQuery(queues);
-  const loads = useQuery(optional<Overview>(["overview"], "overview")).data?.queues ?? [];
+  const loads = useQuery(overview).data?.queues ?? [];
   const mayAct = useMayAct();
   const [editing, setEditing] = useState<{ name: string; limits?: Limits }>();
   const crew = useQuery(nodes).data?.filter((node) => node.health === "alive");

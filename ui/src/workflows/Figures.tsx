@@ -4,7 +4,9 @@ import { Empty } from "../parts/Page.tsx";
 import { span, whole } from "../parts/time.ts";
 
 const percent = (share: number | null | undefined): string =>
-  share === null || share === undefined ? "–" : `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
+  share === null || share === undefined
+    ? "–"
+    : `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
 const seconds = (value: number | undefined): string => (value === undefined ? "–" : span(value * 1_000));
 
 export function Figures({

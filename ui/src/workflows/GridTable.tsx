@@ -6,11 +6,11 @@ import { StateIcon, StateMark, words } from "../parts/State.tsx";
 import { Ago, Lasted } from "../parts/Time.tsx";
 import { span } from "../parts/time.ts";
 
-export function GridTable({ grid, workflow }: { grid: Grid | null | undefined; workflow: string }) {
+export function GridTable({ grid, workflow }: { grid: Grid | undefined; workflow: string }) {
   if (grid === undefined) return <Loading />;
-  if (grid === null || grid.runs.length === 0)
+  if (grid.runs.length === 0)
     return (
-      <Empty icon="runs" title={grid === null ? "This server keeps no grid" : `${workflow} has not run yet`}>
+      <Empty icon="runs" title={`${workflow} has not run yet`}>
         <p>Each run is a row here, and each task a column, so that what fails now and then stands out.</p>
       </Empty>
     );

@@ -2,9 +2,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useMemo, useState } from "react";
-import { part } from "../api/client.ts";
-import { optional, useMayAct, workflow } from "../api/queries.ts";
-import type { Graph, Grid, Statistics, Workflow } from "../api/types.ts";
+import { grid as gridOf, statistics as statisticsOf, useMayAct, workflow } from "../api/queries.ts";
+import type { Graph, Workflow } from "../api/types.ts";
 import type { Drawing } from "../graph/drawing.ts";
 import { Icon } from "../parts/Icon.tsx";
 import { Copy } from "../parts/Json.tsx";
@@ -41,9 +40,8 @@ function Shown({ shown, search }: { shown: Workflow; search: Search }) {
   const set = (change: Search) =>
     void navigate({ search: (before: Search) => ({ ...before, ...change }), replace: true });
   const drawing = useMemo(() => drawingOf(shown.graph), [shown.graph]);
-  const path = `workflows/${part(shown.name)}`;
-  const statistics = useQuery(optional<Statistics>(["statistics", shown.name], `${path}/statistics`)).data;
-  const grid = useQuery(optional<Grid>(["grid", shown.name], `${path}/grid`, { limit: 40 })).data;
+  const statistics = useQuery(statisticsOf(shown.name)).data;
+  const grid = useQuery(gridOf(shown.name)).data;
   const newest = shown.versions[0]?.version;
   return (
     <Page
@@ -103,7 +101,7 @@ function Shown({ shown, search }: { shown: Workflow; search: Search }) {
           </Suspense>
         )}
         {tab === "latest runs" && <GridTable grid={grid} workflow={shown.name} />}
-        {tab === "statistics" && <Figures statistics={statistics ?? undefined} byTask />}
+        {tab === "statistics" && <Figures statistics={statistics} byTask />}
         {tab === "source" && (
           <div className="body halves">
             <Source name="Mermaid" text={shown.mermaid} />
