@@ -30,6 +30,7 @@ use windlass_store::{Act, Refusal, Store, StoreError, Unit, Written};
 use crate::{
     Error,
     boxed::boxed,
+    flow::Scene,
     identity::Identity,
     metric::CommitMeter,
     order::is_fresh,
@@ -66,6 +67,8 @@ pub(crate) enum Lost {
 pub(crate) enum Reply {
     /// A run that had so many records written.
     Recorded(Arc<RunCell>, u64),
+    /// A durable function, whose record has this place.
+    Function(Arc<Scene>, u64),
     /// Whoever else.
     Then(Box<dyn FnOnce(Fate, Thread) + Send>),
 }
@@ -86,6 +89,7 @@ impl Reply {
             Self::Recorded(cell, records) => {
                 cell.hand(Mail::Committed(records, fate.map(drop).map_err(Box::new)), thread);
             }
+            Self::Function(scene, place) => scene.answered(place, fate, thread),
             Self::Then(then) => then(fate, thread),
         }));
         if answered.is_err() {

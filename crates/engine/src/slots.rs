@@ -44,16 +44,21 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
+    /// Whether a slot was taken.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.taken.load(Ordering::Acquire)
+    }
+
     /// Takes a slot if one is free, or was taken before.
     pub(crate) fn try_take(&self, slots: &Semaphore) -> bool {
-        self.taken.load(Ordering::Acquire) || slots.try_acquire().map(|permit| self.keep(permit)).is_ok()
+        self.is_taken() || slots.try_acquire().map(|permit| self.keep(permit)).is_ok()
     }
 
     /// Waits for a free slot and takes it.
     pub(crate) async fn take(&self, slots: &Semaphore) {
         // An attempt may wait for several things at once, and has one slot all the same.
         let _alone = self.taking.lock().await;
-        if self.taken.load(Ordering::Acquire) {
+        if self.is_taken() {
             return;
         }
         // The semaphore is never closed.

@@ -38,6 +38,10 @@ pub(super) struct Driver {
     deferred: Option<Time>,
     grace: Option<Instant>,
     reported: bool,
+    /// Who was last told to be woken.
+    known: Option<Waker>,
+    /// Whether it has said since that it waits.
+    has_rested: bool,
     /// What a function is made from, again and again.
     again: Option<(Call, FlowCode)>,
     /// Whether the function is being run again from its top although nothing was lost.
@@ -47,6 +51,9 @@ pub(super) struct Driver {
 }
 
 type Closing = Pin<Box<dyn Future<Output = Result<(), Halted>> + Send>>;
+
+/// What a function heard of, if it did, and whom to wake.
+type Heard = Result<Option<Option<Waker>>, Divergence>;
 
 enum Phase {
     /// The function runs.
@@ -72,6 +79,7 @@ impl Driver {
     pub(super) fn of_task(scene: Arc<Scene>, cx: Cx, function: BoxFuture) -> Self {
         let waker = Arc::<FunctionWaker>::default();
         let own = Waker::from(Arc::clone(&waker));
+        scene.set_wakers(&own);
         Self {
             scene,
             cx,
@@ -84,10 +92,32 @@ impl Driver {
             deferred: None,
             grace: None,
             reported: false,
+            known: None,
+            has_rested: false,
             again: None,
             is_rehearsal: false,
             ended: None,
         }
+    }
+
+    /// Notes who is woken when there is something to do. From here on it does not wait.
+    fn set_driver(&mut self, waker: &Waker) {
+        let is_known = self.known.as_ref().is_some_and(|known| known.will_wake(waker));
+        if is_known && !self.has_rested {
+            return;
+        }
+        self.scene.set_driver(waker);
+        self.has_rested = false;
+        if !is_known {
+            self.waker.set_driver(waker);
+            self.known = Some(waker.clone());
+        }
+    }
+
+    /// Whether it has the slot that it needs.
+    fn has_seat(&self) -> bool {
+        let link = self.cx.inner().link().filter(|_| !self.scene.is_dry());
+        self.seating.is_none() && link.is_none_or(|link| link.seat.is_taken())
     }
 
     /// Takes a slot; answers whether there is one.
@@ -118,14 +148,7 @@ impl Driver {
     /// Lets the function go on for as long as there is something for it to hear.
     fn run(&mut self, cx: &mut Context<'_>) -> Poll<Body> {
         loop {
-            let has_news = self.ask || self.waker.is_woken() || self.scene.state().journal.is_behind();
-            if has_news {
-                if !self.is_seated(cx) {
-                    return Poll::Pending;
-                }
-                self.undefer();
-            }
-            let (heard, doing) = self.hear();
+            let Some((heard, doing)) = self.hear(cx) else { return Poll::Pending };
             let heard = match heard {
                 Ok(heard) => heard,
                 Err(divergence) => return self.block(&divergence),
@@ -157,7 +180,12 @@ impl Driver {
                     Err(panic) => return self.returned(Err(panic)),
                 }
             }
-            let settled = self.scene.state().journal.settle();
+            let mut state = self.scene.state();
+            let settled = state.journal.settle();
+            if matches!(settled, Ok(false)) && !state.needs_attention() && !self.scene.is_dry() {
+                return Poll::Pending;
+            }
+            drop(state);
             match settled {
                 // It waits for something else before it calls what is recorded.
                 Err(_) if self.is_astray() => return self.stray(),
@@ -180,16 +208,26 @@ impl Driver {
         }
     }
 
-    /// Lets the function hear of the next thing, and says what it does because of it.
-    fn hear(&self) -> (Result<Option<Option<Waker>>, Divergence>, Doing) {
+    /// Lets the function hear of the next thing, and says what it does because of it. `None` if there is something for it,
+    /// and no slot.
+    fn hear(&mut self, cx: &mut Context<'_>) -> Option<(Heard, Doing)> {
+        let has_seat = self.has_seat() && self.deferred.is_none();
         let mut state = self.scene.state();
+        if !has_seat && (self.ask || self.waker.is_woken() || state.journal.is_behind()) {
+            drop(state);
+            if !self.is_seated(cx) {
+                return None;
+            }
+            self.undefer();
+            state = self.scene.state();
+        }
         let heard = state.hear();
         let doing = match (state.journal.is_live(), state.journal.is_behind()) {
             (true, _) => Doing::New,
             (false, true) => Doing::Again,
             (false, false) => Doing::Unknown,
         };
-        (heard, doing)
+        Some((heard, doing))
     }
 
     /// Whether the function waits, and has called nothing that it could wait for.
@@ -294,6 +332,9 @@ impl Driver {
 
     /// Whether nothing is under way that running the function again would do twice.
     fn may_rehearse(&self) -> bool {
+        if !self.scene.cell.node.options.rehearse {
+            return false;
+        }
         let state = self.scene.state();
         !self.waker.is_foreign()
             && state.rehearses
@@ -448,6 +489,7 @@ impl Driver {
         // Whatever it waits for, its task has to end by its deadline.
         let deadline = self.cx.inner().limits.deadline.map(|(at, _)| at);
         let until = next.into_iter().chain(deadline).min().unwrap_or(Time::MAX);
+        self.has_rested = true;
         let has_to_say = state.set_rest(if is_held { Vec::new() } else { topics }, waits.then_some(until));
         drop(state);
         if waits {
@@ -548,8 +590,7 @@ impl Future for Driver {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Body> {
         let this = self.get_mut();
-        this.scene.set_driver(cx.waker());
-        this.waker.set_driver(cx.waker());
+        this.set_driver(cx.waker());
         loop {
             match &mut this.phase {
                 Phase::Function(_) => {
@@ -566,9 +607,18 @@ impl Future for Driver {
                         }
                         continue;
                     };
-                    let state = this.scene.state();
+                    let mut state = this.scene.state();
                     let (is_halted, is_closing) = (state.is_halted, state.closing.is_some());
                     let (is_busy, is_looking_back) = (state.is_busy(), state.looking_back.is_some());
+                    let continues = state.continues();
+                    if is_busy && state.waits.is_empty() && !is_halted && !is_closing && !continues {
+                        // Most often it waits for a record that is on its way, and for nothing else.
+                        state.set_rest(Vec::new(), None);
+                        drop(state);
+                        this.undefer();
+                        this.timer = None;
+                        return Poll::Pending;
+                    }
                     drop(state);
                     // What a task waits for is one of several things that its run does, and the run leaves when it can.
                     if is_halted && !is_busy && !this.scene.is_task() {

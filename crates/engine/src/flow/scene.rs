@@ -9,8 +9,8 @@ mod state;
 mod task;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
-    sync::{Arc, atomic::AtomicBool},
+    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
+    sync::{Arc, OnceLock, atomic::AtomicBool},
     task::Waker,
 };
 
@@ -28,7 +28,7 @@ use super::{
     dry::Replayed,
     undo::Undo,
     visit::{LookBack, Undone, is_passing, mark_past},
-    waker,
+    waker::{self, FunctionWakers},
 };
 use crate::{Cx, Error, Slot, attempt::Host, committer::Reply, run_loop::RunCell, take_up};
 
@@ -52,14 +52,13 @@ pub(crate) struct Scene {
     moved: Notify,
     /// Whether a record was not written, so that none after it is either.
     is_lost: AtomicBool,
+    wakers: OnceLock<FunctionWakers>,
     state: Mutex<State>,
 }
 
 /// Records on their way to the committer.
 #[derive(Default)]
 struct Line {
-    /// How many were handed in.
-    handed_in: u64,
     /// Whether somebody writes a record in a transaction of its own: what comes meanwhile waits.
     is_held: bool,
     behind: Vec<(Unit, Reply)>,
@@ -67,7 +66,7 @@ struct Line {
 
 pub(super) struct State {
     pub(super) journal: Journal,
-    /// What is recorded of calls that the function has not heard of yet; in a laboratory, of all calls.
+    /// What is recorded of calls that the function has not heard of yet, or may ask for again.
     pub(super) outcomes: ByName<Outcome>,
     /// Whether the function is run again from its top after every step, to see whether it does the same.
     pub(super) rehearses: bool,
@@ -78,6 +77,8 @@ pub(super) struct State {
     /// Those of them that somebody has to look after: they have a time, or wait for a message.
     pub(super) waits: BTreeSet<u64>,
     pub(super) numbers: ByName<u64>,
+    /// Room for the next call.
+    spare: Option<Box<Call>>,
     next: u64,
     /// Children that the function has called and not heard of, by the number of the call.
     pub(super) children: BTreeMap<u64, Child>,
@@ -106,10 +107,12 @@ pub(super) struct State {
     pub(super) verdict_kept: bool,
     /// Records on their way to the store.
     in_flight: usize,
-    /// How many records were taken in that are durable, and those that wait for one before them: several threads say so,
-    /// and the function has to hear of them in the order of recording.
+    /// How many records were taken in that are durable, and those that come after them: several threads say what is
+    /// durable, and the function has to hear of it in the order of recording.
     taken_in: u64,
-    early: BTreeMap<u64, Then>,
+    under_way: VecDeque<UnderWay>,
+    /// How many wait for [`Scene::moved`].
+    awaiting: usize,
     driver: Option<Waker>,
     pub(super) is_paused: bool,
     pub(super) is_halted: bool,
@@ -144,6 +147,12 @@ pub(super) struct State {
     pub(super) heard: Option<Vec<Arc<str>>>,
 }
 
+/// A record on its way.
+struct UnderWay {
+    then: Option<Then>,
+    is_durable: bool,
+}
+
 /// How a call ended.
 #[derive(Clone, Debug)]
 pub(super) enum Outcome {
@@ -160,6 +169,8 @@ pub(super) struct Call {
     pub(super) id: Arc<str>,
     pub(super) kind: CallKind,
     pub(super) status: Status,
+    /// How it ended, as recorded, when the function has not heard of it and nobody else will want to know.
+    outcome: Option<Outcome>,
     pub(super) waker: Option<Waker>,
     /// When it ends, or goes on, by itself.
     pub(super) due: Option<Time>,
@@ -169,7 +180,7 @@ pub(super) struct Call {
     dropped: bool,
     /// Whether the code may be waiting for something else: then this is no reason to park it.
     is_aside: bool,
-    undo: Option<Undo>,
+    undo: Option<Box<Undo>>,
     /// What its code knows of itself, while it runs.
     pub(super) cx: Option<Cx>,
     /// Whether its time has to be recorded before it counts.
@@ -204,9 +215,6 @@ pub(super) enum Then {
     Backoff(Arc<str>, u32, Time),
     /// An attempt may start.
     Started(Arc<str>),
-    /// Nothing: it was not written.
-    #[cfg(any(feature = "postgres", feature = "sqlite"))]
-    Nothing,
     /// A child may be started; whether it is to be left alone.
     Begun(Arc<str>, bool),
     /// A wait of a task ends at this time.
@@ -247,6 +255,7 @@ impl Scene {
             open: BTreeMap::new(),
             waits: BTreeSet::new(),
             numbers: ByName::default(),
+            spare: None,
             next: 0,
             children: BTreeMap::new(),
             round: 0,
@@ -264,7 +273,8 @@ impl Scene {
             verdict_kept: false,
             in_flight: 0,
             taken_in: 0,
-            early: BTreeMap::new(),
+            under_way: VecDeque::new(),
+            awaiting: 0,
             driver: None,
             is_paused: false,
             is_halted: false,
@@ -375,12 +385,22 @@ impl Scene {
             line: Mutex::default(),
             moved: Notify::new(),
             is_lost: AtomicBool::new(false),
+            wakers: OnceLock::new(),
             state: Mutex::new(state),
         })
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+
+    /// How the function is woken; the next attempt of a task has other wakers.
+    pub(super) fn wakers(&self) -> Option<&FunctionWakers> {
+        self.wakers.get()
+    }
+
+    pub(super) fn set_wakers(&self, function: &Waker) {
+        self.wakers.get_or_init(|| FunctionWakers::new(function));
     }
 
     pub(super) fn now(&self) -> Time {

@@ -16,9 +16,9 @@ use serde_json::Value;
 use windlass_core::{CallKind, Detail, Failure, Retry, StepKind, Time};
 
 use super::{
-    scene::{Outcome, Scene, Status, Then, Turn},
+    scene::{Outcome, Scene, Then, Turn},
     undo::Undo,
-    waker::{StepWaker, in_step, ours},
+    waker::{OwnWaker, in_step, ours},
 };
 use crate::{
     Cx,
@@ -50,7 +50,7 @@ pub struct Step<'f, T> {
 }
 
 /// Makes an attempt.
-type Work<'f> = Box<dyn FnMut(Cx) -> Attempt<'f> + Send + 'f>;
+type Work<'f> = Box<dyn FnMut(&mut Making<'_>) -> Attempt<'f> + Send + 'f>;
 /// An attempt on its way to its result as JSON.
 pub(super) type Attempt<'f> = Pin<Box<dyn Future<Output = Result<Bytes, Raised>> + Send + 'f>>;
 
@@ -90,8 +90,26 @@ struct Running<'f> {
     attempt: Attempt<'f>,
     number: u32,
     started_at: Time,
-    waker: Arc<StepWaker>,
+    waker: OwnWaker,
     _watched: Option<Watched>,
+}
+
+/// An attempt that is being made. What it knows about itself is put together when somebody asks: most code does not.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Making<'a> {
+    scene: &'a Arc<Scene>,
+    id: &'a Arc<str>,
+    number: u32,
+    limits: Limits,
+    cx: Option<Cx>,
+}
+
+impl Making<'_> {
+    fn cx(&mut self) -> &Cx {
+        let Self { scene, id, number, limits, cx } = self;
+        cx.get_or_insert_with(|| Cx::of_step(scene, id, *number, *limits))
+    }
 }
 
 /// What may be done as a step: a closure that returns a future of a `Result`, with or without a [`Cx`].
@@ -104,7 +122,7 @@ struct Running<'f> {
 pub trait StepBody<'f, T, How>: Send + 'f {
     /// Makes an attempt.
     #[doc(hidden)]
-    fn attempt(&mut self, cx: Cx) -> Attempt<'f>;
+    fn attempt(&mut self, making: &mut Making<'_>) -> Attempt<'f>;
 }
 
 /// A closure without a parameter.
@@ -124,7 +142,7 @@ where
     T: Serialize + Send + Sync + 'static,
     E: TaskError + Send + 'static,
 {
-    fn attempt(&mut self, _: Cx) -> Attempt<'f> {
+    fn attempt(&mut self, _: &mut Making<'_>) -> Attempt<'f> {
         let body = self.clone()();
         Box::pin(async move { encode(body.await) })
     }
@@ -137,8 +155,8 @@ where
     T: Serialize + Send + Sync + 'static,
     E: TaskError + Send + 'static,
 {
-    fn attempt(&mut self, cx: Cx) -> Attempt<'f> {
-        let body = self.clone()(cx);
+    fn attempt(&mut self, making: &mut Making<'_>) -> Attempt<'f> {
+        let body = self.clone()(making.cx().clone());
         Box::pin(async move { encode(body.await) })
     }
 }
@@ -158,7 +176,7 @@ impl<'f, T> Step<'f, T> {
         name: &str,
         mut body: impl StepBody<'f, T, How>,
     ) -> Self {
-        let work = Box::new(move |cx| body.attempt(cx));
+        let work = Box::new(move |making: &mut Making<'_>| body.attempt(making));
         Self::of(scene, within, name, work)
     }
 
@@ -169,7 +187,7 @@ impl<'f, T> Step<'f, T> {
         E: TaskError + Send + 'static,
     {
         let user = scene.cell.node.user.clone();
-        let work = move |_| -> Attempt<'f> {
+        let work = move |_: &mut Making<'_>| -> Attempt<'f> {
             let (body, user) = (body.clone(), user.clone());
             Box::pin(async move {
                 let work = user.spawn_blocking(move || encode(guard(body)?));
@@ -189,7 +207,7 @@ impl<'f, T> Step<'f, T> {
     ) -> Self {
         let mut step = Self::of(scene, within, name, Box::new(|_| Box::pin(std::future::pending())));
         if let Ok(call) = step.call {
-            step.work = Box::new(move |cx| attempt(call, cx));
+            step.work = Box::new(move |making| attempt(call, making.cx().clone()));
         }
         step.minds_limits = true;
         step
@@ -265,39 +283,44 @@ impl<'f, T> Step<'f, T> {
         TypedStep { step: self, error: PhantomData }
     }
 
-    fn begin(&mut self, call: u64, id: Arc<str>, number: u32, waker: &Waker) {
-        let scene = self.scene;
-        let cx = Cx::of_step(scene, &id, number, self.limits);
+    fn begin(&mut self, call: u64, id: Arc<str>, number: u32) {
+        let (scene, limits) = (self.scene, self.limits);
         let node = &scene.cell.node;
         let started_at = scene.now();
-        let watched = node.watchdog.watch(&cx, || started_at);
-        let body = match node.planned_failure(&cx) {
+        let mut making = Making { scene, id: &id, number, limits, cx: None };
+        let watched = match limits.is_none() {
+            true => None,
+            false => node.watchdog.watch(making.cx(), || started_at),
+        };
+        let planned = node.saboteur.as_ref().and_then(|saboteur| saboteur(making.cx()));
+        let body = match planned {
             Some(failure) => Err(failure),
-            None => guard(|| in_step(&id, || (self.work)(cx.clone()))),
+            None => guard(|| in_step(&id, || (self.work)(&mut making))),
         };
         let attempt: Attempt<'f> = match body {
             Err(failure) => Box::pin(async { Err(failure.into()) }),
-            Ok(body) if self.limits.is_none() || self.minds_limits => body,
+            Ok(body) if limits.is_none() || self.minds_limits => body,
             Ok(body) => {
-                let (node, cx) = (Arc::clone(node), cx.clone());
+                let (node, cx) = (Arc::clone(node), making.cx().clone());
                 let body = Box::pin(async { Ok(body.await) });
                 Box::pin(async move { within(body, &node, &cx).await? })
             }
         };
-        let waker = StepWaker::new(waker);
-        if let Some(call) = scene.state().open.get_mut(&call) {
+        if let Some(cx) = making.cx.take()
+            && let Some(call) = scene.state().open.get_mut(&call)
+        {
             call.cx = Some(cx);
         }
-        self.running = Some(Running { id, attempt, number, started_at, waker, _watched: watched });
+        self.running =
+            Some(Running { id, attempt, number, started_at, waker: OwnWaker::default(), _watched: watched });
     }
 
     /// Asks the attempt how far it is. When it has ended, that is recorded.
     fn go_on(&mut self, call: u64, waker: &Waker) {
+        let scene = self.scene;
         let Some(running) = &mut self.running else { return };
-        running.waker.set(waker);
-        let own = Waker::from(Arc::clone(&running.waker));
-        let attempt = running.attempt.as_mut();
-        let polled = guard(|| in_step(&running.id, || attempt.poll(&mut Context::from_waker(&own))));
+        let (own, attempt) = (running.waker.of(scene, waker), running.attempt.as_mut());
+        let polled = guard(|| in_step(&running.id, || attempt.poll(&mut Context::from_waker(own))));
         let outcome = match polled {
             Ok(Poll::Pending) => return,
             Ok(Poll::Ready(outcome)) => outcome,
@@ -321,9 +344,6 @@ impl<'f, T> Step<'f, T> {
     ) {
         let (scene, hub) = (self.scene, &self.scene.cell.node.hub);
         let at = scene.now();
-        if let Some(call) = scene.state().open.get_mut(&call) {
-            call.status = Status::Recording;
-        }
         let kept = outcome.and_then(|json| {
             let kept = hub.keep(format_args!("the result of `{id}`"), json.clone());
             kept.map(|kept| (json, kept)).map_err(|error| Failure::permanent(Failure::from(error)))
@@ -332,7 +352,7 @@ impl<'f, T> Step<'f, T> {
             Ok((json, kept)) => {
                 let row = scene.row(id, number, StepKind::Completed, started_at, at, Some(kept), None);
                 let then = Then::Ended(Arc::clone(id), CallKind::Step, at, Outcome::Value(json));
-                return scene.record(row, Vec::new(), then);
+                return scene.record_of(call, row, then);
             }
             Err(failure) => failure,
         };
@@ -357,7 +377,7 @@ impl<'f, T> Step<'f, T> {
                 )
             }
         };
-        scene.record(scene.row(id, number, kind, started_at, at, None, detail), Vec::new(), then);
+        scene.record_of(call, scene.row(id, number, kind, started_at, at, None, detail), then);
     }
 }
 
@@ -373,7 +393,7 @@ impl<T: DeserializeOwned> Future for Step<'_, T> {
         match this.scene.turn(call, cx.waker()) {
             Turn::Ended(id, outcome) => return this.scene.read(&id, outcome),
             Turn::Wait => return Poll::Pending,
-            Turn::Begin(id, number) => this.begin(call, id, number, cx.waker()),
+            Turn::Begin(id, number) => this.begin(call, id, number),
             Turn::Running => {}
         }
         ours(|| this.go_on(call, cx.waker()));

@@ -213,7 +213,7 @@ impl Scene {
     /// Has a record written in place of all that there are, and waits until it is durable.
     pub(super) async fn forget_and_write(self: &Arc<Self>, row: StepRow) {
         let (sender, written) = oneshot::channel();
-        self.write_record(row, Vec::new(), true, Then::Tell(sender));
+        self.write_record(None, row, Vec::new(), true, Then::Tell(sender));
         if written.await.is_err() {
             std::future::pending::<()>().await;
         }

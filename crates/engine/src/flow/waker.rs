@@ -13,6 +13,8 @@ use std::{
 
 use parking_lot::Mutex;
 
+use super::Scene;
+
 thread_local! {
     /// How many of our own wakes, and polls of the function, are under way on this thread.
     static OURS: Cell<u32> = const { Cell::new(0) };
@@ -126,6 +128,39 @@ impl Wake for FunctionWaker {
         let driver = self.driver.lock().clone();
         if let Some(driver) = driver {
             driver.wake();
+        }
+    }
+}
+
+/// How a function is woken, and how it is by code of its steps.
+pub(super) struct FunctionWakers {
+    function: Waker,
+    steps: Waker,
+}
+
+impl FunctionWakers {
+    pub(super) fn new(function: &Waker) -> Self {
+        Self { function: function.clone(), steps: StepWaker::new(function).into() }
+    }
+}
+
+/// The waker of the code of one step. Where that is to wake the whole function, all steps share one.
+#[derive(Default)]
+pub(super) struct OwnWaker(Option<(Arc<StepWaker>, Waker)>);
+
+impl OwnWaker {
+    /// What wakes the step, which is woken like this itself.
+    pub(super) fn of<'a>(&'a mut self, scene: &'a Scene, step: &Waker) -> &'a Waker {
+        match scene.wakers() {
+            Some(wakers) if wakers.function.will_wake(step) => &wakers.steps,
+            _ => {
+                let (waker, own) = self.0.get_or_insert_with(|| {
+                    let waker = StepWaker::new(step);
+                    (Arc::clone(&waker), waker.into())
+                });
+                waker.set(step);
+                own
+            }
         }
     }
 }

@@ -24,13 +24,14 @@ impl Scene {
     /// it was not written: then the run is not this node's any more. Not to be asked by the function itself: nobody may
     /// be there to ask again.
     pub(in crate::flow) async fn alone(self: Arc<Self>) -> Option<Alone> {
+        self.state().awaiting += 1;
         let place = loop {
             let moved = self.moved.notified();
             {
                 let mut line = self.line.lock();
                 if !line.is_held {
                     line.is_held = true;
-                    break self.take_place(&mut line);
+                    break self.state().take_place(None);
                 }
             }
             moved.await;
@@ -39,14 +40,20 @@ impl Scene {
         let alone = Alone { scene: self, place, then: None };
         loop {
             let moved = scene.moved.notified();
-            if scene.state().taken_in == place {
-                return Some(alone);
-            }
-            if scene.is_lost.load(Ordering::Acquire) {
-                return None;
+            if let Some(is_first) = scene.stops_awaiting(place) {
+                return is_first.then_some(alone);
             }
             moved.await;
         }
+    }
+
+    /// Whether the wait for what comes before this place is over, and with everything written.
+    fn stops_awaiting(&self, place: u64) -> Option<bool> {
+        let mut state = self.state();
+        let is_first = state.taken_in == place;
+        let is_over = is_first || self.is_lost.load(Ordering::Acquire);
+        state.awaiting -= usize::from(is_over);
+        is_over.then_some(is_first)
     }
 
     /// Notes that what a call did is being recorded.
@@ -88,7 +95,7 @@ impl Alone {
 impl Drop for Alone {
     fn drop(&mut self) {
         let scene = &self.scene;
-        scene.recorded(self.place, self.then.take().unwrap_or(Then::Nothing));
+        scene.recorded(self.place, self.then.take());
         let mut line = scene.line.lock();
         line.is_held = false;
         for (unit, reply) in std::mem::take(&mut line.behind) {

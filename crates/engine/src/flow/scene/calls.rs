@@ -54,7 +54,7 @@ impl Scene {
 
     pub(in crate::flow) fn set_undo(&self, number: u64, undo: Undo) {
         if let Some(call) = self.state.lock().open.get_mut(&number) {
-            call.undo = Some(undo);
+            call.undo = Some(Box::new(undo));
         }
     }
 
@@ -95,8 +95,8 @@ impl Scene {
         let may_begin = is_ready && (state.may_begin() || state.must_not_rest());
         let is_stopped = state.is_stopped;
         let Some(call) = state.open.get_mut(&number) else { return Turn::Wait };
-        if let Status::Ended(outcome) = &call.status {
-            let outcome = outcome.clone();
+        if let Status::Ended(outcome) = &mut call.status {
+            let outcome = std::mem::replace(outcome, Outcome::Nothing);
             let id = Arc::clone(&call.id);
             state.close(number, &id);
             return Turn::Ended(id, outcome);

@@ -12,9 +12,9 @@ use smallvec::SmallVec;
 use windlass_core::{CallKind, Detail, Failure, Retry, StepKind, Time, format_duration};
 use windlass_store::{Act, InboxRow, StepRow, Unit};
 
-use super::{super::waker, Line, Outcome, Scene, State, Status, Then};
+use super::{super::waker, Outcome, Scene, State, Status, Then, UnderWay};
 use crate::{
-    committer::{Fate, Reply},
+    committer::{Fate, Reply, Thread},
     run_loop::Mail,
 };
 
@@ -46,12 +46,18 @@ impl Scene {
 
     /// Has a record written, and says what follows from it.
     pub(in crate::flow) fn record(self: &Arc<Self>, row: StepRow, consumed: Vec<i64>, then: Then) {
-        self.write_record(row, consumed, false, then);
+        self.write_record(None, row, consumed, false, then);
+    }
+
+    /// The same for what this call has come to.
+    pub(in crate::flow) fn record_of(self: &Arc<Self>, call: u64, row: StepRow, then: Then) {
+        self.write_record(Some(call), row, Vec::new(), false, then);
     }
 
     /// The same, in place of all that is recorded if `forget` says so.
     pub(in crate::flow) fn write_record(
         self: &Arc<Self>,
+        call: Option<u64>,
         row: StepRow,
         consumed: Vec<i64>,
         forget: bool,
@@ -62,18 +68,14 @@ impl Scene {
         }
         let subject = &self.cell.subject;
         let mut line = self.line.lock();
-        let place = self.take_place(&mut line);
+        let mut state = self.state.lock();
+        if let Some(call) = call.and_then(|call| state.open.get_mut(&call)) {
+            call.status = Status::Recording;
+        }
+        let place = state.take_place(Some(then));
+        drop(state);
         let act = Act::Record { claim: subject.claim, steps: vec![row], consumed, forget };
-        let scene = Arc::clone(self);
-        let reply = move |fate: Fate, thread| match fate {
-            Ok(_) => scene.recorded(place, then),
-            Err(lost) => {
-                scene.is_lost.store(true, Ordering::Release);
-                scene.moved.notify_waiters();
-                scene.cell.hand(Mail::Committed(0, Err(Box::new(lost))), thread);
-            }
-        };
-        let (unit, reply) = (Unit { run: subject.run, act }, Reply::Then(Box::new(reply)));
+        let (unit, reply) = (Unit { run: subject.run, act }, Reply::Function(Arc::clone(self), place));
         if line.is_held {
             line.behind.push((unit, reply));
         } else {
@@ -81,10 +83,19 @@ impl Scene {
         }
     }
 
-    pub(super) fn take_place(&self, line: &mut Line) -> u64 {
-        self.state.lock().in_flight += 1;
-        line.handed_in += 1;
-        line.handed_in - 1
+    /// What became of the record at this place.
+    pub(crate) fn answered(&self, place: u64, fate: Fate, thread: Thread) {
+        match fate {
+            Ok(_) => self.recorded(place, None),
+            Err(lost) => {
+                self.is_lost.store(true, Ordering::Release);
+                // Whoever waits for it learns that it is not there.
+                let then = self.state.lock().withdraw(place);
+                drop(then);
+                self.moved.notify_waiters();
+                self.cell.hand(Mail::Committed(0, Err(Box::new(lost))), thread);
+            }
+        }
     }
 
     /// Records that a wait has ended: by itself, or with what came.
@@ -197,34 +208,66 @@ impl Scene {
     }
 
     /// A record is durable. What follows from it is done when all before it are.
-    pub(super) fn recorded(&self, place: u64, then: Then) {
+    pub(super) fn recorded(&self, place: u64, then: Option<Then>) {
         let mut state = self.state.lock();
-        if place != state.taken_in {
-            state.early.insert(place, then);
+        let mut woken = SmallVec::<[Waker; 2]>::new();
+        state.note_durable(place, then);
+        while let Some(then) = state.next_durable() {
+            woken.extend(then.and_then(|then| state.take_in(then)));
+        }
+        if state.taken_in <= place {
             return;
         }
-        let mut woken = SmallVec::<[Waker; 2]>::new();
-        let mut next = Some(then);
-        while let Some(then) = next {
-            state.taken_in += 1;
-            state.in_flight -= 1;
-            woken.extend(state.take_in(then));
-            let place = state.taken_in;
-            next = state.early.remove(&place);
-        }
         woken.extend(state.driver.clone());
+        let is_awaited = state.awaiting > 0;
         drop(state);
-        self.moved.notify_waiters();
+        if is_awaited {
+            self.moved.notify_waiters();
+        }
         waker::ours(|| woken.into_iter().for_each(Waker::wake));
     }
 }
 
 impl State {
+    /// Takes a place in the line of records. What follows may also be said when the record is there.
+    pub(super) fn take_place(&mut self, then: Option<Then>) -> u64 {
+        self.in_flight += 1;
+        self.under_way.push_back(UnderWay { then, is_durable: false });
+        self.taken_in + self.under_way.len() as u64 - 1
+    }
+
+    fn at_place(&mut self, place: u64) -> Option<&mut UnderWay> {
+        self.under_way.get_mut(usize::try_from(place.checked_sub(self.taken_in)?).ok()?)
+    }
+
+    /// A record was not written, and nothing follows from it.
+    fn withdraw(&mut self, place: u64) -> Option<Then> {
+        self.at_place(place)?.then.take()
+    }
+
+    fn note_durable(&mut self, place: u64, then: Option<Then>) {
+        if let Some(record) = self.at_place(place) {
+            record.then = then.or(record.then.take());
+            record.is_durable = true;
+        }
+    }
+
+    /// What follows from the first record in the line, if it is durable.
+    fn next_durable(&mut self) -> Option<Option<Then>> {
+        let first = self.under_way.pop_front_if(|first| first.is_durable)?;
+        self.taken_in += 1;
+        self.in_flight -= 1;
+        Some(first.then)
+    }
     /// Does what follows from a record, and answers whom to wake.
     fn take_in(&mut self, then: Then) -> Option<Waker> {
         match then {
             Then::Ended(id, kind, at, outcome) => {
-                self.outcomes.insert(Arc::clone(&id), outcome);
+                let keeps = self.heard.is_some() || self.rehearses || self.keeps;
+                match self.call_mut(&id).filter(|_| !keeps) {
+                    Some(call) => call.outcome = Some(outcome),
+                    None => drop(self.outcomes.insert(Arc::clone(&id), outcome)),
+                }
                 self.journal.record(id, kind, at);
                 None
             }
@@ -258,8 +301,6 @@ impl State {
                 self.dues.insert(id, due);
                 None
             }
-            #[cfg(any(feature = "postgres", feature = "sqlite"))]
-            Then::Nothing => None,
             // Whoever asked may have gone away.
             Then::Tell(asker) => {
                 let _ = waker::ours(|| asker.send(()));

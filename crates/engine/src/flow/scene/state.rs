@@ -31,6 +31,7 @@ impl State {
             id,
             kind,
             status,
+            outcome: None,
             waker: None,
             due,
             topic,
@@ -40,7 +41,14 @@ impl State {
             cx: None,
             is_unkept: false,
         };
-        self.open.insert(number, Box::new(call));
+        let call = match self.spare.take() {
+            Some(mut spare) => {
+                *spare = call;
+                spare
+            }
+            None => Box::new(call),
+        };
+        self.open.insert(number, call);
         if kind == CallKind::Visit {
             self.turning = Some(number);
         }
@@ -79,7 +87,12 @@ impl State {
 
     /// Forgets a call.
     pub(super) fn close(&mut self, number: u64, id: &str) {
-        self.open.remove(&number);
+        if let Some(mut call) = self.open.remove(&number) {
+            // Most functions make one call after the other, which can all have the same place. It keeps nothing alive.
+            call.status = Status::Waiting;
+            (call.outcome, call.waker, call.undo, call.cx) = (None, None, None, None);
+            self.spare = Some(call);
+        }
         self.waits.remove(&number);
         self.numbers.remove(id);
     }
@@ -92,20 +105,23 @@ impl State {
     /// Lets the function hear of the next thing that is recorded. Answers whether there was one, and whom to wake.
     pub(in crate::flow) fn hear(&mut self) -> Result<Option<Option<Waker>>, Divergence> {
         let Some(id) = self.journal.hear()? else { return Ok(None) };
-        let outcome = match &mut self.heard {
-            Some(heard) => {
-                heard.push(Arc::clone(&id));
-                self.outcomes.get(&id).cloned()
+        let number = self.numbers.get(&id).copied();
+        let mut call = number.and_then(|number| self.open.get_mut(&number));
+        let outcome = match call.as_mut().and_then(|call| call.outcome.take()) {
+            Some(outcome) => outcome,
+            None if self.heard.is_some() || self.rehearses || self.keeps => {
+                self.outcomes.get(&id).cloned().unwrap_or(Outcome::Nothing)
             }
-            None if self.rehearses || self.keeps => self.outcomes.get(&id).cloned(),
-            None => self.outcomes.remove(&id),
+            None => self.outcomes.remove(&id).unwrap_or(Outcome::Nothing),
         };
-        let outcome = outcome.unwrap_or(Outcome::Nothing);
-        let Some(&number) = self.numbers.get(&id) else { return Ok(Some(None)) };
-        let Some(call) = self.open.get_mut(&number) else { return Ok(Some(None)) };
+        if let Some(heard) = &mut self.heard {
+            heard.push(Arc::clone(&id));
+            self.outcomes.entry(Arc::clone(&id)).or_insert_with(|| outcome.clone());
+        }
+        let (Some(number), Some(call)) = (number, call) else { return Ok(Some(None)) };
         let undo = call.undo.take().filter(|_| !self.inherited.contains(&id));
         if let (Some(undo), Outcome::Value(value)) = (undo, &outcome) {
-            self.undos.push((Arc::clone(&id), value.clone(), undo));
+            self.undos.push((Arc::clone(&id), value.clone(), *undo));
         }
         let woken = call.waker.take();
         self.children.remove(&number);
@@ -146,6 +162,17 @@ impl State {
     /// Whether everything asked for is recorded and heard.
     pub(in crate::flow) fn is_quiet(&self) -> bool {
         self.in_flight == 0 && !self.journal.is_behind()
+    }
+
+    /// Whether there may be something to see to, when everything recorded has been heard.
+    pub(in crate::flow) fn needs_attention(&self) -> bool {
+        let has_waits = !self.waits.is_empty() || self.turning.is_some();
+        self.must_not_rest() || self.looking_back.is_some() || has_waits && self.may_begin()
+    }
+
+    /// Whether the next round is to begin.
+    pub(in crate::flow) const fn continues(&self) -> bool {
+        self.next_input.is_some()
     }
 
     /// Whether code of a step is running or about to, or a record is on its way.
