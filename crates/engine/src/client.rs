@@ -17,6 +17,7 @@ use crate::{
     identity::Identity,
     node::Node,
     order,
+    receivers::Whose,
     reserved::{may_be_own, refuse_steering},
     start::{BulkStart, Request},
     watcher::Watcher,
@@ -264,7 +265,12 @@ impl Client {
 
     /// Lets this process's own node see what was just committed, without waiting for a hint.
     pub(crate) async fn nudge(&self) {
-        nudge(self.node()).await;
+        nudge(self.node(), Whose::Anyones).await;
+    }
+
+    /// The same of what was sent to one run.
+    pub(crate) async fn nudge_about(&self, run: RunId) {
+        nudge(self.node(), Whose::Of(vec![run])).await;
     }
 }
 
@@ -293,7 +299,7 @@ pub(crate) async fn cancel_run(
         Ok(written) => {
             note_end(hub, run, end, written);
             // Its parent may be here.
-            nudge(node).await;
+            nudge(node, Whose::Anyones).await;
             Ok(Cancelled::Requested)
         }
         Err(Refusal::Begun | Refusal::Held) => by_order().await,
@@ -310,7 +316,7 @@ async fn give_order(
 ) -> Result<Option<RunState>, Error> {
     match hub.committer.write(run, Act::Send(order::encode(order))).await? {
         Ok(_) => {
-            nudge(node).await;
+            nudge(node, Whose::Of(vec![run])).await;
             Ok(None)
         }
         Err(Refusal::Ended(state)) => Ok(Some(state)),
@@ -318,10 +324,11 @@ async fn give_order(
     }
 }
 
-async fn nudge(node: Option<&Arc<Node>>) {
+/// When it is done, a run that is held here has heard of what was sent to it.
+async fn nudge(node: Option<&Arc<Node>>, whose: Whose) {
     let Some(node) = node else { return };
     node.claim.notify_one();
-    node.look_into_inboxes().await;
+    node.look_into_inboxes(whose).await;
 }
 
 /// The end of a run that nobody has begun.

@@ -43,6 +43,12 @@ impl Guests {
         self.here.lock().values().filter(|guest| guest.row.deaths >= after).count()
     }
 
+    /// Whether any is of one of these runs.
+    pub(crate) fn are_of_any(&self, runs: &[RunId]) -> bool {
+        let here = self.here.lock();
+        !here.is_empty() && here.keys().any(|(run, ..)| runs.contains(run))
+    }
+
     pub(crate) fn all(&self) -> Vec<Arc<Guest>> {
         self.here.lock().values().map(Arc::clone).collect()
     }

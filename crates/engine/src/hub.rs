@@ -115,9 +115,8 @@ impl Hub {
         }
     }
 
-    /// Asks the store for the ends of the runs that somebody waits for.
-    pub(crate) async fn look_for_ends(&self) -> Result<(), Error> {
-        let runs = self.waiters.runs();
+    /// Asks the store for the ends of those among these runs that somebody waits for.
+    pub(crate) async fn look_for_ends(&self, runs: Vec<RunId>) -> Result<(), Error> {
         // The store answers for a bounded number at a time.
         for portion in runs.chunks(500) {
             for (run, end) in self.store.ends(portion.to_vec()).await? {

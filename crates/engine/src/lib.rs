@@ -101,6 +101,7 @@ mod overview;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod queues;
+mod receivers;
 mod report;
 mod reserved;
 mod routes;

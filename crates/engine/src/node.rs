@@ -29,6 +29,7 @@ use crate::{
     machine::{Guards, Observers, Wardens},
     metric::{self, Meters},
     options::Options,
+    receivers::{Receivers, Whose},
     routes::{Routes, Rule},
     run_loop::{Mail, RunCell},
     slots::Slots,
@@ -98,8 +99,8 @@ pub(crate) struct Node {
     reserved: AtomicUsize,
     /// Those of them that have ended, and whose end is being written.
     ending: AtomicUsize,
-    /// Whether something came for a run that was not held yet.
-    missed: AtomicBool,
+    /// What came for runs that were not held yet.
+    missed: Receivers,
     /// How many times a run was taken up here.
     taken_up: AtomicU64,
     /// Whether the claimer waits for room.
@@ -120,8 +121,8 @@ pub(crate) struct Node {
     pub(crate) spare: Notify,
     /// Woken when there may be something to claim.
     pub(crate) look: Notify,
-    /// Woken when this process has put something into the inbox of a run that it holds.
-    pub(crate) mail: Notify,
+    /// What this process has put into the inboxes of runs that it holds.
+    pub(crate) mail: Receivers,
     /// Woken whenever a run is given up or an attempt ends for good.
     pub(crate) released: Notify,
     /// Set when nothing new may be claimed or started.
@@ -171,7 +172,7 @@ impl Node {
             held: metric::runs_held(),
             reserved: AtomicUsize::new(0),
             ending: AtomicUsize::new(0),
-            missed: AtomicBool::new(false),
+            missed: Receivers::default(),
             taken_up: AtomicU64::new(0),
             crowded: AtomicBool::new(false),
             limited: AtomicBool::new(false),
@@ -182,7 +183,7 @@ impl Node {
             claim: Notify::new(),
             spare: Notify::new(),
             look: Notify::new(),
-            mail: Notify::new(),
+            mail: Receivers::default(),
             released: Notify::new(),
             stopping: CancellationToken::new(),
             leaving: CancellationToken::new(),
@@ -309,9 +310,9 @@ impl Node {
         drop(runs);
         // One of an earlier claim that has not noticed its end yet needs no room any more.
         self.unreserve(usize::from(before.is_some()));
-        if self.missed.load(Ordering::Acquire) && self.missed.swap(false, Ordering::AcqRel) {
+        if let Some(whose) = self.missed.take_out(subject.run) {
             let node = Arc::clone(&cell.node);
-            self.hub.backroom.spawn(async move { node.look_into_inboxes().await });
+            self.hub.backroom.spawn(async move { node.look_into_inboxes(whose).await });
         }
         true
     }
@@ -361,13 +362,13 @@ impl Node {
     pub(crate) fn deliver(&self, rows: Vec<InboxRow>, since: u64) {
         for row in rows {
             let held = self.cell(row.run).or_else(|| {
-                // It is this node's, and about to be held: whoever holds the next run looks again.
-                self.missed.store(true, Ordering::Release);
+                // It is this node's, and about to be held: whoever holds it looks again.
+                self.missed.add(row.run);
                 self.cell(row.run)
             });
             match held {
                 Some(cell) if cell.number < since => cell.tell(Mail::Inbox(Box::new(row))),
-                Some(_) => self.mail.notify_one(),
+                Some(_) => self.mail.add(row.run),
                 None => {}
             }
         }
@@ -377,28 +378,42 @@ impl Node {
     /// child. If this node holds the run, it has to be told, and if nobody does, anyone may take it up.
     pub(crate) fn delivered_to(&self, run: RunId) {
         if !self.holds(run) {
-            // It may be about to be held, with what was there before: whoever holds the next run looks again.
-            self.missed.store(true, Ordering::Release);
+            // It may be about to be held, with what was there before: whoever holds it looks again.
+            self.missed.add(run);
             self.claim.notify_one();
         }
         if self.holds(run) {
-            self.mail.notify_one();
+            self.mail.add(run);
         }
     }
 
-    /// Hands on what has come for the runs of this node, if it has any.
-    pub(crate) async fn look_into_inboxes(&self) {
+    /// Hands on what has come for the runs of this node, if it has any of these.
+    pub(crate) async fn look_into_inboxes(&self, whose: Whose) {
         let Some(id) = self.id() else { return };
-        if self.reserved.load(Ordering::Acquire) == 0 {
-            // A run may be about to be held, with what was there before: whoever holds the next run looks again.
-            self.missed.store(true, Ordering::Release);
-            fence(Ordering::SeqCst);
-            if self.reserved.load(Ordering::Acquire) == 0 {
-                return;
+        let only = match whose {
+            Whose::Anyones => {
+                if self.reserved.load(Ordering::Acquire) == 0 {
+                    // A run may be about to be held, with what was there before: whoever holds the next one looks again.
+                    self.missed.add_any();
+                    fence(Ordering::SeqCst);
+                    if self.reserved.load(Ordering::Acquire) == 0 {
+                        return;
+                    }
+                }
+                None
             }
-        }
+            Whose::Of(mut runs) => {
+                // The same of each.
+                runs.iter().filter(|run| !self.holds(**run)).for_each(|run| self.missed.add(*run));
+                runs.retain(|run| self.holds(*run));
+                if runs.is_empty() {
+                    return;
+                }
+                Some(runs)
+            }
+        };
         let since = self.point();
-        match self.hub.store.inbox(id).await {
+        match self.hub.store.inbox(id, only).await {
             Ok(rows) => self.deliver(rows, since),
             Err(error) => {
                 tracing::debug!(%error, "looking into inboxes failed; the next heartbeat makes up for it")

@@ -59,6 +59,12 @@ impl Waiters {
         self.by_run.lock().keys().copied().collect()
     }
 
+    /// Those of these runs that somebody waits for.
+    pub(crate) fn awaited(&self, runs: &[RunId]) -> Vec<RunId> {
+        let by_run = self.by_run.lock();
+        runs.iter().copied().filter(|run| by_run.contains_key(run)).collect()
+    }
+
     fn forget(&self, run: RunId, number: u64) {
         let mut by_run = self.by_run.lock();
         if let Some(waiting) = by_run.get_mut(&run) {

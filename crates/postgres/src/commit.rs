@@ -7,7 +7,7 @@ use std::{
 
 use parking_lot::Mutex;
 use windlass_core::{ClaimId, NodeId, RunId, Time};
-use windlass_store::{Act, NewRun, Refusal, Unit, Written};
+use windlass_store::{Act, NewRun, News, Refusal, Unit, Written};
 
 use crate::{
     batch::{Batch, KeyFact, Outcome, Standing},
@@ -148,13 +148,13 @@ pub(crate) fn key_of_another(unit: &Unit) -> Option<(&str, &str)> {
     Some((&new.workflow, &key.key))
 }
 
-/// Writes a batch, in order, and answers each unit. Also says whether others may want to know.
+/// Writes a batch, in order, and answers each unit. Also says what others may want to know.
 pub(crate) async fn commit(
     session: &Session,
     held: &Mutex<Held>,
     node: Option<NodeId>,
     units: &[Unit],
-) -> Result<(Answers, bool), Fault> {
+) -> Result<(Answers, News), Fault> {
     let _under_way = UnderWay::begin(held);
     let known = known(&held.lock(), node, units);
     let parents = Parents::of(session, units, &known).await?;
@@ -191,7 +191,7 @@ pub(crate) async fn commit(
     for run in changes.gone {
         held.remove(run);
     }
-    Ok((answers, changes.stirred))
+    Ok((answers, changes.news))
 }
 
 /// What is known of the run of each unit.
@@ -258,7 +258,7 @@ async fn attempt(session: &Session, batch: &Given<'_>, care: Care<'_>) -> Result
             together.add_known(unit, node, known.as_ref(), parents.told_by(unit));
         }
         let (now, outcome) = together.batch.write_alone(session, node).await?;
-        return Ok(together.answer(units, answers, outcome, now, Changes::default()));
+        return Ok(together.answer(units, parents, answers, outcome, now, Changes::default()));
     }
     let mut tenures = Tenures::default();
     for (unit, facts) in units.iter().zip(known) {
@@ -272,7 +272,7 @@ async fn attempt(session: &Session, batch: &Given<'_>, care: Care<'_>) -> Result
             together.add(unit, node, &tenures, parents.told_by(unit));
         }
         let (now, outcome) = together.batch.write_whole(session, node).await?;
-        return Ok(together.answer(units, answers, outcome, now, Changes::default()));
+        return Ok(together.answer(units, parents, answers, outcome, now, Changes::default()));
     }
     let work = async |now: Time| {
         tenures.learn(session, node, units).await?;
@@ -288,7 +288,7 @@ async fn attempt(session: &Session, batch: &Given<'_>, care: Care<'_>) -> Result
             together.add(unit, node, &single.tenures, parents.told_by(unit));
         }
         let outcome = together.batch.write(session, node).await?;
-        Ok(together.answer(units, answers, outcome, now, single.changes))
+        Ok(together.answer(units, parents, answers, outcome, now, single.changes))
     };
     session.transact(node, work).await
 }
@@ -356,6 +356,7 @@ impl<'a> Together<'a> {
     fn answer(
         &self,
         units: &[Unit],
+        parents: &Parents,
         mut answers: Vec<Option<Result<Written, Refusal>>>,
         outcome: Outcome,
         now: Time,
@@ -369,10 +370,11 @@ impl<'a> Together<'a> {
             standings.map(|standings| self.held.iter().copied().zip(standings).collect());
         let owned: HashMap<RunId, bool> =
             begun.iter().map(|begun| (begun.run, begun.held.is_some())).collect();
-        changes.stirred |= begun.iter().any(|begun| begun.held.is_none());
+        let news = &mut changes.news;
+        news.runs |= begun.iter().any(|begun| begun.held.is_none());
         changes.begun.extend(begun);
         let mut refused = HashSet::new();
-        for (answer, Unit { run, act }) in answers.iter_mut().zip(units) {
+        for (answer, unit @ Unit { run, act }) in answers.iter_mut().zip(units) {
             if answer.is_some() {
                 continue;
             }
@@ -387,18 +389,32 @@ impl<'a> Together<'a> {
                 },
                 (Act::Send(_), _) => {
                     let sent = sent.next().unwrap_or(Err(Refusal::Unknown));
-                    changes.stirred |= sent.is_ok();
+                    if sent.is_ok() {
+                        news.sent_to(*run);
+                    }
                     sent.map(|()| Written::Done { at: now })
                 }
                 (Act::Deliver { .. }, _) => {
                     let is_delivered = delivered.next() == Some(true);
-                    changes.stirred |= is_delivered;
+                    if is_delivered {
+                        news.outcome_of(*run);
+                    }
                     Ok(if is_delivered { Written::Done { at: now } } else { Written::TooLate })
                 }
                 (act, Some(Standing::Held)) => {
-                    if let Act::End { claim, .. } | Act::Park { claim, .. } | Act::Release { claim } = act {
-                        changes.gone.push((*run, *claim));
-                        changes.stirred = true;
+                    match act {
+                        Act::End { claim, .. } => {
+                            changes.gone.push((*run, *claim));
+                            news.ended.push(*run);
+                            if let Some(parent) = parents.told_by(unit) {
+                                news.sent_to(parent);
+                            }
+                        }
+                        Act::Park { claim, .. } | Act::Release { claim } => {
+                            changes.gone.push((*run, *claim));
+                            news.runs = true;
+                        }
+                        _ => {}
                     }
                     Ok(Written::Done { at: now })
                 }

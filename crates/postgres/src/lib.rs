@@ -55,6 +55,7 @@ mod tenants;
 mod tenure;
 mod tls;
 mod transaction;
+mod unsaid;
 mod wire;
 
 pub use tokio_postgres;

@@ -19,6 +19,7 @@ use crate::{
     connector::{Connected, Connector, Way},
     error::describe,
     session::quoted,
+    unsaid::{self, Unsaid},
     wire::Wire,
 };
 
@@ -38,8 +39,7 @@ pub(crate) struct Link {
     pub(crate) speaker: Arc<str>,
     pub(crate) place: Arc<str>,
     pub(crate) hints: broadcast::Sender<Hint>,
-    /// Woken when others have to be told.
-    pub(crate) stirred: Arc<Notify>,
+    pub(crate) unsaid: Arc<Unsaid>,
 }
 
 /// Why nobody listens.
@@ -119,11 +119,16 @@ impl Link {
     async fn hear(&self, mut wire: Wire, echo: &Echo) -> Deaf {
         loop {
             match wire.next().await {
-                Some(Ok(AsyncMessage::Notification(note))) if note.payload() == &*self.speaker => {
+                Some(Ok(AsyncMessage::Notification(note))) if note.payload().starts_with(&*self.speaker) => {
                     echo.count.fetch_add(1, Ordering::Relaxed);
                     echo.came.notify_one();
                 }
-                Some(Ok(AsyncMessage::Notification(_))) => self.hint(),
+                Some(Ok(AsyncMessage::Notification(note))) => {
+                    if let Some(hint) = unsaid::heard(note.payload()) {
+                        // Nobody may be listening.
+                        drop(self.hints.send(hint));
+                    }
+                }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return error.into(),
                 None => return Deaf::Lost("the connection was closed".into()),
@@ -143,11 +148,14 @@ impl Link {
             );
         }
         loop {
-            self.stirred.notified().await;
-            match timeout(PROBE, self.say(client)).await {
+            self.unsaid.comes().await;
+            match timeout(PROBE, self.say_all(client)).await {
                 Ok(Ok(())) => sleep(PACE).await,
                 Ok(Err(deaf)) => return deaf,
-                Err(_) => return Deaf::Lost("the server does not answer".into()),
+                Err(_) => {
+                    self.unsaid.lose();
+                    return Deaf::Lost("the server does not answer".into());
+                }
             }
         }
     }
@@ -173,8 +181,8 @@ impl Link {
             }
             let spoken = timeout(PROBE, async {
                 loop {
-                    self.stirred.notified().await;
-                    self.say(client).await?;
+                    self.unsaid.comes().await;
+                    self.say_all(client).await?;
                     sleep(PACE).await;
                 }
             });
@@ -188,7 +196,7 @@ impl Link {
     async fn probe(&self, client: &Client, echo: &Echo) -> Result<(), Deaf> {
         let before = echo.count.load(Ordering::Relaxed);
         let heard = async {
-            self.say(client).await?;
+            self.say(client, &[unsaid::probe(&self.speaker)]).await?;
             while echo.count.load(Ordering::Relaxed) == before {
                 echo.came.notified().await;
             }
@@ -197,15 +205,22 @@ impl Link {
         timeout(PROBE, heard).await.unwrap_or(Err(Deaf::NoEcho))
     }
 
-    async fn say(&self, client: &Client) -> Result<(), Deaf> {
-        // Both are ours: a name that was quoted, and an id. What was said is in nobody's way: it waits for no disk, because
+    /// Says what was not said yet.
+    async fn say_all(&self, client: &Client) -> Result<(), Deaf> {
+        let notes = self.unsaid.take(&self.speaker);
+        if notes.is_empty() {
+            return Ok(());
+        }
+        self.say(client, &notes).await.inspect_err(|_| self.unsaid.lose())
+    }
+
+    async fn say(&self, client: &Client, notes: &[String]) -> Result<(), Deaf> {
+        // All of it is ours: a name that was quoted, and words and ids. What was said is in nobody's way: it waits for no disk, because
         // a server that has forgotten it has also forgotten who listened. It is one statement, which a process without
         // anything to do makes with every heartbeat.
-        let words = format!(
-            "SELECT pg_catalog.set_config('synchronous_commit', 'off', true), pg_catalog.pg_notify('{}', '{}')",
-            self.channel.replace('\'', "''"),
-            self.speaker
-        );
+        let channel = self.channel.replace('\'', "''");
+        let mut words = "SELECT pg_catalog.set_config('synchronous_commit', 'off', true)".to_owned();
+        words.extend(notes.iter().map(|note| format!(", pg_catalog.pg_notify('{channel}', '{note}')")));
         Ok(client.batch_execute(&words).await?)
     }
 

@@ -45,6 +45,16 @@ const INBOX: &str = "\
     SELECT i.seq, i.run, i.topic, i.body, i.at FROM {s}.held AS h \
     CROSS JOIN LATERAL (SELECT * FROM {s}.inbox WHERE run = h.run OFFSET 0) AS i \
     WHERE h.node = $1 ORDER BY i.seq";
+/// The same of some runs: those that nothing has come for are not looked for in the lists.
+const INBOX_OF: &str = "\
+    SELECT i.seq, i.run, i.topic, i.body, i.at FROM unnest($2::uuid[]) AS u (run) \
+    CROSS JOIN LATERAL (SELECT * FROM {s}.inbox WHERE run = u.run OFFSET 0) AS i \
+    CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = i.run OFFSET 0) AS r \
+    WHERE EXISTS (SELECT FROM {s}.listed AS l \
+            WHERE l.node = $1 AND i.run = ANY(l.runs) AND l.run = i.run AND l.tenure = r.tenure OFFSET 0) \
+      AND NOT EXISTS (SELECT FROM {s}.ended AS e \
+            WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
+    ORDER BY i.seq";
 /// Runs that some nodes have, locked in the order of ids over all of them. Whoever gave one up meanwhile has raised its
 /// tenure.
 const RELEASE: &str = "\
@@ -127,7 +137,7 @@ pub(crate) async fn heartbeat(session: &Session, node: NodeId, pulse: &Pulse) ->
         now: column::time(own, 7)?,
         others: others.into_iter().map(node_row).collect::<Result<_, _>>()?,
         gone: Vec::new(),
-        inbox: if own.try_get(14)? { inbox(session, node).await? } else { Vec::new() },
+        inbox: if own.try_get(14)? { inbox(session, node, None).await? } else { Vec::new() },
         strangers: holds.collect(),
     })
 }
@@ -220,9 +230,23 @@ pub(crate) async fn sweep(session: &Session, judge: NodeId, limit: usize) -> Res
     session.transact(Some(judge), sweep).await
 }
 
-/// What lies in the inboxes of the runs that a node holds.
-pub(crate) async fn inbox(session: &Session, node: NodeId) -> Result<Vec<InboxRow>, Fault> {
-    session.query(INBOX, &[&column::node(node)]).await?.iter().map(image::inbox_row).collect()
+/// What lies in the inboxes of the runs that a node holds, or only of those among these.
+pub(crate) async fn inbox(
+    session: &Session,
+    node: NodeId,
+    only: Option<&[RunId]>,
+) -> Result<Vec<InboxRow>, Fault> {
+    let node = column::node(node);
+    let rows = match only {
+        None => session.query(INBOX, &[&node]).await?,
+        Some(only) => {
+            let mut only: Vec<Uuid> = only.iter().map(|run| column::run(*run)).collect();
+            only.sort_unstable();
+            only.dedup();
+            session.query(INBOX_OF, &[&node, &only]).await?
+        }
+    };
+    rows.iter().map(image::inbox_row).collect()
 }
 
 /// Every node by id.

@@ -6,14 +6,14 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
-    sync::{Notify, broadcast, mpsc, oneshot},
+    sync::{broadcast, mpsc, oneshot},
     time::{Instant, sleep, timeout},
 };
 use uuid::Uuid;
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
     Aged, AgedRun, Along, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End,
-    Fate, Heartbeat, Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Pulse, Query, QueueChange,
+    Fate, Heartbeat, Hint, InboxRow, Joined, Looked, NewNode, News, NodeRow, Page, Pulse, Query, QueueChange,
     QueueChanged, QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store, StoreError,
     Swapped, Swept, Unit, Versions, Written,
 };
@@ -32,6 +32,7 @@ use crate::{
     queue,
     session::channel,
     settle, spread,
+    unsaid::Unsaid,
 };
 
 /// Without optimization, the steps of a commit that looks at other runs first need more than the two megabytes that threads
@@ -62,7 +63,7 @@ pub(crate) struct Shared {
     frontier: Mutex<Frontier>,
     declared: queue::Declared,
     hints: broadcast::Sender<Hint>,
-    stirred: Arc<Notify>,
+    unsaid: Arc<Unsaid>,
 }
 
 impl Shared {
@@ -112,7 +113,7 @@ impl Postgres {
             .map_err(|error| gone(error.to_string()))?;
 
         let pool = Pool::new(&location);
-        let (hints, stirred) = (broadcast::Sender::new(256), Arc::new(Notify::new()));
+        let (hints, unsaid) = (broadcast::Sender::new(256), Arc::<Unsaid>::default());
         let shared = Arc::new(Shared {
             place: location.place.clone(),
             schema: location.schema.clone(),
@@ -122,7 +123,7 @@ impl Postgres {
             frontier: Mutex::default(),
             declared: queue::Declared::default(),
             hints: hints.clone(),
-            stirred: Arc::clone(&stirred),
+            unsaid: Arc::clone(&unsaid),
         });
         let store = Self { shared, runtime: handle, alive };
         let link = Link {
@@ -131,7 +132,7 @@ impl Postgres {
             speaker: Arc::from(Uuid::now_v7().to_string()),
             place: Arc::from(location.place.as_str()),
             hints,
-            stirred,
+            unsaid,
         };
         let opened = store.spawn(async move {
             let session = first(&pool, &location).await?;
@@ -305,7 +306,7 @@ impl Store for Postgres {
         self.ask(async move |shared, session| {
             node::leave(&session, node).await?;
             shared.held.lock().gone(node);
-            shared.stirred.notify_one();
+            shared.unsaid.add(&News { tasks: true, ..News::of_runs() });
             Ok(())
         })
     }
@@ -329,7 +330,11 @@ impl Store for Postgres {
         self.ask(async move |shared, session| {
             let swept = node::sweep(&session, judge, limit).await?;
             if swept.released + swept.tasks > 0 {
-                shared.stirred.notify_one();
+                shared.unsaid.add(&News {
+                    runs: swept.released > 0,
+                    tasks: swept.tasks > 0,
+                    ..News::default()
+                });
             }
             Ok(swept)
         })
@@ -341,19 +346,17 @@ impl Store for Postgres {
         batch: Arc<Vec<Unit>>,
     ) -> Answer<'_, Vec<Result<Written, Refusal>>> {
         self.ask(async move |shared, session| {
-            let (answers, stirred) = commit::commit(&session, &shared.held, node, &batch).await?;
+            let (answers, news) = commit::commit(&session, &shared.held, node, &batch).await?;
             shared.declared.learn_from(&batch);
             // Whoever asked may want back what is shared with it.
             drop(batch);
-            if stirred {
-                shared.stirred.notify_one();
-            }
+            shared.unsaid.add(&news);
             Ok(answers)
         })
     }
 
-    fn inbox(&self, node: NodeId) -> Answer<'_, Vec<InboxRow>> {
-        self.ask(async move |_, session| node::inbox(&session, node).await)
+    fn inbox(&self, node: NodeId, only: Option<Vec<RunId>>) -> Answer<'_, Vec<InboxRow>> {
+        self.ask(async move |_, session| node::inbox(&session, node, only.as_deref()).await)
     }
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
@@ -384,7 +387,7 @@ impl Store for Postgres {
             let changed = queue::change(&session, &queue, change).await?;
             shared.declared.learn(vec![queue.to_string()]);
             if changed != QueueChanged::Unchanged {
-                shared.stirred.notify_one();
+                shared.unsaid.add(&News { tasks: true, ..News::of_runs() });
             }
             Ok(changed)
         })
@@ -406,7 +409,7 @@ impl Store for Postgres {
         self.ask(async move |shared, session| {
             let freed = claim::unblock(&session, node, &workflows).await?;
             if freed > 0 {
-                shared.stirred.notify_one();
+                shared.unsaid.add(&News::of_runs());
             }
             Ok(freed)
         })

@@ -4,8 +4,8 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
 use windlass_store::{
-    Act, Idle, KeyConflict, NewEnd, NewKey, NewMessage, NewRun, Parent, Refusal, Replace, STOPS, SpreadKey,
-    StepRow, Unit, Written,
+    Act, Idle, KeyConflict, NewEnd, NewKey, NewMessage, NewRun, News, Parent, Refusal, Replace, STOPS,
+    SpreadKey, StepRow, Unit, Written,
 };
 
 use crate::{
@@ -113,8 +113,8 @@ impl From<Refusal> for Stop {
 pub(crate) struct Changes {
     pub(crate) begun: Vec<Begun>,
     pub(crate) gone: Vec<(RunId, ClaimId)>,
-    /// Whether something happened that others may wait for.
-    pub(crate) stirred: bool,
+    /// What others may wait for.
+    pub(crate) news: News,
 }
 
 /// A transaction that writes units one by one.
@@ -241,13 +241,13 @@ impl Single<'_> {
             Act::Park { .. } | Act::Release { .. } => {
                 self.changes.gone.push((run, claim));
                 // Whoever sleeps until the next due run has to look again.
-                self.changes.stirred = true;
+                self.changes.news.runs = true;
             }
             Act::Publish { definition, tasks, .. } => self.publish(run, *definition, tasks).await?,
             Act::Withdraw { tasks, reach, .. } => return Ok(self.withdraw(run, tasks, *reach).await?),
             Act::End { .. } => {
                 self.changes.gone.push((run, claim));
-                self.changes.stirred = true;
+                self.changes.news.ended.push(run);
                 let found = self.read(run).await?;
                 self.tell(run, &found).await?;
             }
@@ -257,7 +257,7 @@ impl Single<'_> {
     }
 
     async fn make_ready(&mut self, run: RunId) -> Result<(), Fault> {
-        self.changes.stirred = true;
+        self.changes.news.runs = true;
         self.session.execute(MAKE_READY, &[&column::run(run)]).await?;
         Ok(())
     }
@@ -288,7 +288,7 @@ impl Single<'_> {
         }
         let owned = held.is_some();
         self.changes.begun.append(&mut outcome.begun);
-        self.changes.stirred |= !owned;
+        self.changes.news.runs |= !owned;
         Ok(Written::Started { at: self.now, owned })
     }
 
@@ -354,7 +354,7 @@ impl Single<'_> {
         let (input, context) = (&*new.input, new.context.as_deref());
         session.execute(PUT_OFF, &[&id, &input, &context, &delay]).await?;
         session.execute(CHANGE_KEY, &[&&*new.workflow, &key.key, &key.digest.as_slice()]).await?;
-        self.changes.stirred = true;
+        self.changes.news.runs = true;
         session.execute(if delay > 0 { DELAY } else { MAKE_READY }, &[&id]).await?;
         Ok(())
     }
@@ -364,7 +364,7 @@ impl Single<'_> {
         batch.send(run, message);
         let outcome = batch.write(self.session, self.node).await?;
         outcome.sent.into_iter().collect::<Result<(), Refusal>>()?;
-        self.changes.stirred = true;
+        self.changes.news.sent_to(run);
         Ok(())
     }
 
@@ -378,7 +378,9 @@ impl Single<'_> {
         let mut batch = Batch::default();
         batch.deliver(run, claim, task, outcome);
         let is_delivered = batch.write(self.session, self.node).await?.delivered == [true];
-        self.changes.stirred |= is_delivered;
+        if is_delivered {
+            self.changes.news.outcome_of(run);
+        }
         Ok(if is_delivered { Written::Done { at: self.now } } else { Written::TooLate })
     }
 
@@ -406,7 +408,7 @@ impl Single<'_> {
         session.execute(CLEAR_SAVED, &[&id]).await?;
         session.execute(FREE_SLOT, &[&id]).await?;
         spread::clear(session, run).await?;
-        self.changes.stirred = true;
+        self.changes.news.ended.push(run);
         self.tell(run, found).await
     }
 

@@ -300,7 +300,7 @@ impl Single<'_> {
     ) -> Result<(), Fault> {
         let (_, steps, attempts) = columns(tasks.iter().map(|task| (run, &task.key)));
         let queues: Vec<&str> = tasks.iter().map(|task| &*task.queue).collect();
-        self.changes.stirred = true;
+        self.changes.news.tasks = true;
         let (id, version) = (column::run(run), definition.0);
         self.session.execute(PUBLISH, &[&id, &version, &steps, &attempts, &queues, &OUTCOME]).await?;
         Ok(())
@@ -315,7 +315,7 @@ impl Single<'_> {
     ) -> Result<Written, Fault> {
         let id = column::run(run);
         let (_, steps, attempts) = columns(tasks.iter().map(|task| (run, task)));
-        self.changes.stirred = true;
+        self.changes.news.tasks = true;
         self.session.execute(WITHDRAW, &[&id, &steps, &attempts, &(reach == Reach::All)]).await?;
         let mut out = Vec::new();
         for row in self.session.query(OUT, &[&id, &steps, &attempts, &OUTCOME]).await? {

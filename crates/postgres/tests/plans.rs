@@ -143,7 +143,7 @@ impl World {
         self.commit(mine.clone().map(|number| (number, record(ClaimId(number))))).await;
         note("records again", began);
         note("heartbeat", timed(store.heartbeat(*me, 0.into())).await);
-        note("inbox", timed(store.inbox(*me)).await);
+        note("inbox", timed(store.inbox(*me, None)).await);
         note("load", timed(store.load(run(first))).await);
         note("ends", timed(store.ends(mine.clone().map(run).collect())).await);
         let began = Instant::now();

@@ -67,8 +67,12 @@ pub(crate) fn has_topic(conn: &Connection, run: RunId, topics: &[impl AsRef<str>
     Ok(false)
 }
 
-/// What lies in the inboxes of the runs that a node holds, oldest first.
-pub(crate) fn of_node(conn: &Connection, node: NodeId) -> rusqlite::Result<Vec<InboxRow>> {
+/// What lies in the inboxes of the runs that a node holds, or only of those among these, oldest first.
+pub(crate) fn of_node(
+    conn: &Connection,
+    node: NodeId,
+    only: Option<&[RunId]>,
+) -> rusqlite::Result<Vec<InboxRow>> {
     let count: i64 = conn.prepare_cached(COUNT)?.query_row([FEW], |row| row.get(0))?;
     if count == 0 {
         return Ok(Vec::new());
@@ -76,7 +80,9 @@ pub(crate) fn of_node(conn: &Connection, node: NodeId) -> rusqlite::Result<Vec<I
     let Some(no) = holding::node_number(conn, node)? else { return Ok(Vec::new()) };
     let mut listed = holding::newest(conn)?;
     listed.retain(|_, (holder, _)| *holder == no);
-    let receivers: Vec<RunId> = if count < FEW {
+    let receivers: Vec<RunId> = if let Some(only) = only {
+        only.to_vec()
+    } else if count < FEW {
         conn.prepare_cached(RECEIVERS)?
             .query_map([], |row| column::run_id(row, 0))?
             .collect::<Result<_, _>>()?

@@ -158,7 +158,7 @@ fn look_around(
     around: Around,
 ) -> rusqlite::Result<Heartbeat> {
     let conn = &desk.book.conn;
-    let inbox = if around.mail { inbox::of_node(conn, node)? } else { Vec::new() };
+    let inbox = if around.mail { inbox::of_node(conn, node, None)? } else { Vec::new() };
     let mut others = if around.others { all(conn)? } else { Vec::new() };
     others.retain(|row| row.id != node);
     // A process that died before its node was known, or just after the node had left, leaves a lock for which

@@ -329,8 +329,8 @@ impl Store for Sqlite {
         self.write(move |desk| commit::commit(desk, node, &batch))
     }
 
-    fn inbox(&self, node: NodeId) -> Answer<'_, Vec<InboxRow>> {
-        self.read(move |book| Ok(inbox::of_node(&book.conn, node)?))
+    fn inbox(&self, node: NodeId, only: Option<Vec<RunId>>) -> Answer<'_, Vec<InboxRow>> {
+        self.read(move |book| Ok(inbox::of_node(&book.conn, node, only.as_deref())?))
     }
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {

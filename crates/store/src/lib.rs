@@ -18,6 +18,7 @@ mod lanes;
 mod load;
 #[cfg(feature = "memory")]
 mod memory;
+mod news;
 mod query;
 mod queue;
 mod rate;
@@ -45,6 +46,7 @@ pub use lanes::{Choice, Lanes, choose, lane};
 pub use load::{Arrival, Load, TakenSlot, TakenTask};
 #[cfg(feature = "memory")]
 pub use memory::{Call, Memory, Moment, Side, Verdict};
+pub use news::News;
 pub use query::{Page, Query};
 pub use queue::{QueueChange, QueueChanged, QueueLimits, QueueRow, QueueState};
 pub use rate::Rate;

@@ -231,8 +231,8 @@ impl Store for Memory {
         self.call(Call::Read, None, |state| Ok(state.runs.get(&run).map(|kept| kept.image.clone())))
     }
 
-    fn inbox(&self, node: NodeId) -> Answer<'_, Vec<InboxRow>> {
-        self.call(Call::Read, Some(node), |state| Ok(state.inbox(node)))
+    fn inbox(&self, node: NodeId, only: Option<Vec<RunId>>) -> Answer<'_, Vec<InboxRow>> {
+        self.call(Call::Read, Some(node), |state| Ok(state.inbox(node, only.as_deref())))
     }
 
     fn ends(&self, runs: Vec<RunId>) -> Answer<'_, Vec<(RunId, End)>> {

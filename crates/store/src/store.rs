@@ -7,7 +7,7 @@ use tokio::sync::broadcast;
 use windlass_core::{ClaimId, NodeId, RunId, Time};
 
 use crate::{
-    Aged, AgedRun, Cell, DefinitionId, DefinitionRow, Discard, End, InboxRow, NodeRow, Page, Query,
+    Aged, AgedRun, Cell, DefinitionId, DefinitionRow, Discard, End, InboxRow, News, NodeRow, Page, Query,
     QueueChange, QueueChanged, QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow,
     StoreError, Swapped, Unit, Versions, Written,
 };
@@ -129,9 +129,9 @@ pub trait Store: Send + Sync + 'static {
     /// A run with its records.
     fn load(&self, run: RunId) -> Answer<'_, Option<RunImage>>;
 
-    /// What lies in the inboxes of the runs that this node holds, oldest first (by number). It changes
-    /// nothing, so it is not fenced: a dead node holds its runs until they are swept.
-    fn inbox(&self, node: NodeId) -> Answer<'_, Vec<InboxRow>>;
+    /// What lies in the inboxes of the runs that this node holds, of all or `only` of those among these, oldest first
+    /// (by number). It changes nothing, so it is not fenced: a dead node holds its runs until they are swept.
+    fn inbox(&self, node: NodeId, only: Option<Vec<RunId>>) -> Answer<'_, Vec<InboxRow>>;
 
     /// The last ends of those among these runs that stand ended now, in any order, each once.
     fn ends(&self, runs: Vec<RunId>) -> Answer<'_, Vec<(RunId, End)>>;
@@ -327,10 +327,12 @@ impl Looked {
 }
 
 /// What somebody else did to the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hint {
-    /// Something was committed by another user of the store.
+    /// Something was committed by another user of the store, and it may be anything.
     Changed,
+    /// This was, and nothing else.
+    News(Arc<News>),
     /// The process of this node is gone.
     Gone(NodeId),
 }

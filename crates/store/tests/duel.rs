@@ -163,8 +163,8 @@ impl Store for Bent {
         })
     }
 
-    fn inbox(&self, node: NodeId) -> Answer<'_, Vec<InboxRow>> {
-        self.inner.inbox(node)
+    fn inbox(&self, node: NodeId, only: Option<Vec<RunId>>) -> Answer<'_, Vec<InboxRow>> {
+        self.inner.inbox(node, only)
     }
 
     fn ends(&self, runs: Vec<RunId>) -> Answer<'_, Vec<(RunId, End)>> {

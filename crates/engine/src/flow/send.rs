@@ -59,7 +59,7 @@ impl Sending {
         let message = NewMessage { topic: event, body: payload?, key: Some(key) };
         match client.hub().committer.write(run, Act::Send(message)).await? {
             Ok(_) => {
-                client.nudge().await;
+                client.nudge_about(run).await;
                 Ok(())
             }
             Err(Refusal::Ended(state)) => Err(Error::AlreadyEnded { run, state }),

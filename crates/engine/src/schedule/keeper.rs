@@ -337,7 +337,7 @@ fn commit(node: &Arc<Node>, held: Held, outcome: Outcome) {
                 keeper.keeper.succeeded(held.run);
                 settle(&keeper, held.run, turn, &workflow, starts.into_iter().zip(fates));
                 if cancels {
-                    keeper.mail.notify_one();
+                    keeper.mail.add_any();
                 }
             }
             Some(Err(Lost::Failed(why))) => return held.give_up(&keeper, &why),

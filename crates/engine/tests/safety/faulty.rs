@@ -312,8 +312,8 @@ impl Store for Faulty {
         self.call(Asked::Read, move |store| store.load(run), |_| {})
     }
 
-    fn inbox(&self, node: NodeId) -> Answer<'_, Vec<InboxRow>> {
-        self.call(Asked::Read, move |store| store.inbox(node), |_| {})
+    fn inbox(&self, node: NodeId, only: Option<Vec<RunId>>) -> Answer<'_, Vec<InboxRow>> {
+        self.call(Asked::Read, move |store| store.inbox(node, only), |_| {})
     }
 
     fn ends(&self, runs: Vec<RunId>) -> Answer<'_, Vec<(RunId, End)>> {

@@ -106,6 +106,6 @@ pub async fn hears(one: &Postgres, other: &Postgres) {
         other.join(node.clone()).await.unwrap();
         other.leave(node.id).await.unwrap();
         let heard = timeout(Duration::from_millis(100), hints.recv()).await;
-        in_a_row = if matches!(heard, Ok(Ok(Hint::Changed))) { in_a_row + 1 } else { 0 };
+        in_a_row = if matches!(heard, Ok(Ok(Hint::News(_)))) { in_a_row + 1 } else { 0 };
     }
 }

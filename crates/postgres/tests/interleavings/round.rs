@@ -241,7 +241,7 @@ async fn look(store: &dyn Store) -> String {
         seen += &show(store.by_key(etl(), key.into()).await);
     }
     for node in [ONE, TWO, THREE] {
-        let inbox = store.inbox(node).await;
+        let inbox = store.inbox(node, None).await;
         seen += &show(inbox.map(|rows| rows.into_iter().map(|row| (row.run, row.topic)).collect::<Vec<_>>()));
         seen += &show(store.held_tasks(node).await);
     }

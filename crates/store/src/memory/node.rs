@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::NodeId;
+use windlass_core::{NodeId, RunId};
 
 use super::state::State;
 use crate::{Death, Heartbeat, InboxRow, Joined, NewNode, NodeRow, Pulse, StoreError, Swept};
@@ -52,11 +52,18 @@ impl State {
 
         let others: Vec<_> = self.nodes.values().filter(|row| row.id != node).cloned().collect();
         let gone = others.iter().filter(|row| !row.dead && self.gone.contains(&row.id)).map(|row| row.id);
-        Ok(Heartbeat { now, gone: gone.collect(), others, inbox: self.inbox(node), strangers: Vec::new() })
+        Ok(Heartbeat {
+            now,
+            gone: gone.collect(),
+            others,
+            inbox: self.inbox(node, None),
+            strangers: Vec::new(),
+        })
     }
 
-    pub(super) fn inbox(&self, node: NodeId) -> Vec<InboxRow> {
-        let held = self.open.iter().map(|run| &self.runs[run]).filter(|kept| kept.is_held_by(node));
+    pub(super) fn inbox(&self, node: NodeId, only: Option<&[RunId]>) -> Vec<InboxRow> {
+        let asked = self.open.iter().filter(|run| only.is_none_or(|only| only.contains(run)));
+        let held = asked.map(|run| &self.runs[run]).filter(|kept| kept.is_held_by(node));
         let mut inbox: Vec<_> = held.flat_map(|kept| kept.image.inbox.iter().cloned()).collect();
         inbox.sort_by_key(|row| row.seq);
         inbox

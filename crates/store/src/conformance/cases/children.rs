@@ -62,7 +62,7 @@ pub(super) async fn a_parent_is_told_of_each_end_however_it_comes<F: Fixture>(fi
     let image = scene.image(parent.run).await;
     assert_eq!(heard(&image), of(&[held.run, taken, idle, delayed]));
     assert_eq!(image.inbox[0].at, at, "it is told with the end");
-    assert_eq!(scene.store.inbox(parent.node).await.unwrap(), image.inbox, "its holder hears of it");
+    assert_eq!(scene.store.inbox(parent.node, None).await.unwrap(), image.inbox, "its holder hears of it");
 }
 
 pub(super) async fn a_parent_that_waits_for_its_child_is_ready_when_that_ends<F: Fixture>(fixture: F) {

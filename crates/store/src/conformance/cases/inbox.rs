@@ -146,12 +146,18 @@ pub(super) async fn a_node_sees_the_inboxes_of_the_runs_it_holds<F: Fixture>(fix
         let beat = scene.store.heartbeat(node, 1.into()).await.unwrap();
         let runs: Vec<_> = beat.inbox.iter().map(|row| row.run).collect();
         assert_eq!(runs, expected, "oldest first, over all its runs");
-        assert_eq!(scene.store.inbox(node).await.unwrap(), beat.inbox);
+        assert_eq!(scene.store.inbox(node, None).await.unwrap(), beat.inbox);
     }
+    let only = Some(vec![held.run, other.run, ready]);
+    let rows = scene.store.inbox(held.node, only).await.unwrap();
+    let runs: Vec<_> = rows.iter().map(|row| row.run).collect();
+    assert_eq!(runs, [held.run], "of those asked for, what it holds");
     scene.done(held.node, held.run, Act::Release { claim: held.claim }).await;
-    let runs: Vec<_> = scene.store.inbox(held.node).await.unwrap().iter().map(|row| row.run).collect();
+    let only = Some(vec![held.run]);
+    assert_eq!(scene.store.inbox(held.node, only).await.unwrap(), [], "a run that was given up is not held");
+    let runs: Vec<_> = scene.store.inbox(held.node, None).await.unwrap().iter().map(|row| row.run).collect();
     assert_eq!(runs, [again.run], "a run that was given up is no longer its business");
-    assert_eq!(scene.store.inbox(scene.node_id()).await.unwrap(), []);
+    assert_eq!(scene.store.inbox(scene.node_id(), None).await.unwrap(), []);
 }
 
 pub(super) async fn a_claim_brings_the_inbox_along<F: Fixture>(fixture: F) {

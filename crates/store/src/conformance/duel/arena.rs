@@ -153,7 +153,7 @@ impl<M: Fixture, S: Fixture> Arena<M, S> {
         }
         for &node in self.world.nodes.iter().filter(|node| !self.world.killed.contains(node)) {
             let ask = async |store: &dyn Store, names: &Names| {
-                show(store.inbox(node).await.map(|mut rows| {
+                show(store.inbox(node, None).await.map(|mut rows| {
                     names.inboxes(&mut rows);
                     rows
                 }))
