@@ -17,10 +17,12 @@ const APART: &[Apart] = &[
         feature: "jiff",
         reason: "it adds conversions to `Time` and a re-export, and nothing else uses either",
     },
+    Apart { feature: "logs", reason: "it adds a layer that others install, and is asked at one place alone" },
     Apart {
         feature: "schedule",
         reason: "it is a room of its own, and uses the others as any workflow does",
     },
+    Apart { feature: "schemars", reason: "it adds one method to `Workflow`" },
     Apart { feature: "testing", reason: "it adds the `Lab`, which opens an engine on a store of its own" },
     Apart { feature: "tls", reason: "it is a matter of the PostgreSQL store alone" },
 ];

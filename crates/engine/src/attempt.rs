@@ -176,11 +176,17 @@ pub(crate) fn begin_away(guest: &Arc<Guest>, lane: LaneId, cx: &Cx, code: &Code,
 
 fn span(host: &Host, lane: LaneId, cx: &Cx) -> Span {
     let subject = host.subject();
-    tracing::info_span!(
-        parent: None, "windlass.attempt",
-        run = %subject.run, workflow = %subject.registered.plan.definition.name,
-        task = %subject.task(lane.task).name, item = lane.item, attempt = cx.attempt(),
-    )
+    let span = || {
+        tracing::info_span!(
+            parent: None, "windlass.attempt",
+            run = %subject.run, workflow = %subject.registered.plan.definition.name,
+            task = %subject.task(lane.task).name, item = lane.item, attempt = cx.attempt(),
+        )
+    };
+    #[cfg(feature = "logs")]
+    return crate::log_layer::near(&host.node().hub, span);
+    #[cfg(not(feature = "logs"))]
+    span()
 }
 
 fn spawn(node: &Node, work: impl Future<Output = ()> + Send + 'static, span: Span) -> Begun {

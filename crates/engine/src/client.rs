@@ -69,6 +69,7 @@ impl Client {
         let hub = Hub::new(store, codec, PAYLOAD_LIMIT, poll, Identity::client(), backroom);
         let client = Self::new(hub, None);
         client.hub().backroom.spawn(Watcher::new(Arc::clone(client.hub()), None).run());
+        client.hub().spawn_scribe(true);
         Ok(client)
     }
 

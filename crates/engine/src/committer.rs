@@ -32,6 +32,7 @@ use crate::{
     boxed::boxed,
     flow::Scene,
     identity::Identity,
+    listener::News,
     metric::CommitMeter,
     order::is_fresh,
     run_loop::{Mail, RunCell},
@@ -262,7 +263,7 @@ impl Committer {
         lane: usize,
         store: Arc<dyn Store>,
         stop: CancellationToken,
-        changed: &Notify,
+        changed: &News,
     ) {
         let Lane { queue, submitted } = &self.lanes[lane];
         let (mut again, mut is_quiet) = (Batch::default(), false);
@@ -279,7 +280,7 @@ impl Committer {
             let at_once = was_quiet && is_quiet && batch.is_progress();
             again = self.write_batch(&*store, batch, at_once, &stop).await;
             if self.watchers.load(Ordering::Relaxed) > 0 {
-                changed.notify_waiters();
+                changed.tell();
             }
         }
     }

@@ -86,3 +86,7 @@ struct ComingFromForge;
 
 #[doc = include_str!("../../../docs/coming-from/temporal.md")]
 struct ComingFromTemporal;
+
+#[cfg(feature = "logs")]
+#[doc = include_str!("../../../docs/observing.md")]
+struct Observing;

@@ -25,6 +25,7 @@ use crate::{
     heart::Heart,
     hub::{Hub, PAYLOAD_LIMIT},
     identity::Identity,
+    input_schema,
     janitor::Janitor,
     machine::{BreakerState, Health, Managed, Observer, Wardens},
     node::{Node, Registered, Saboteur},
@@ -125,7 +126,11 @@ impl Engine {
             Ok(problems) => problems,
             Err(_) => vec!["a managed resource takes too long to be torn down".to_owned()],
         };
-        self.client.hub().closed.cancel();
+        let hub = self.client.hub();
+        if timeout(HANDOVER, hub.scribe.write(&*hub.store)).await.is_err() {
+            tracing::debug!("the last counts and lines were not written: the database does not answer");
+        }
+        hub.closed.cancel();
         let held = node.held();
         match (idle, left) {
             (true, Ok(())) if torn_down.is_empty() => Ok(()),
@@ -540,6 +545,7 @@ impl EngineBuilder {
             hub.backroom.spawn(Outpost::new(Arc::clone(&node)).run());
         }
         hub.backroom.spawn(Janitor::new(Arc::clone(&node)).run());
+        hub.spawn_scribe(!node.options.virtual_time);
         hub.backroom.spawn(Watcher::new(Arc::clone(&hub), Some(Arc::clone(&node))).run());
         let engine = Engine { client: Client::new(hub, Some(Arc::clone(&node))), node };
         #[cfg(feature = "testing")]
@@ -604,6 +610,7 @@ async fn register(
             kept.push(Arc::new(Registered::new(old, id, rules)));
         }
         let id = define(store, codec, &workflow).await?;
+        input_schema::declare(store, codec, &workflow).await?;
         registry.insert(name, Arc::new(Registered { kept, ..Registered::new(workflow, id, rules) }));
     }
     Ok(registry)

@@ -1,6 +1,6 @@
 //! The latest runs of a workflow, task by task.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use windlass_core::{RunId, RunState, TaskState, Time};
 use windlass_store::{Place, Query, RunSummary};
@@ -10,6 +10,11 @@ use crate::{
     history::{self, TaskPast},
     workflows::Workflows,
 };
+
+/// How many steps are read: a run may have any number.
+const STEPS: usize = 20_000;
+/// About how many runs are looked at to find those that are shown.
+pub(crate) const LOOK: usize = 5_000;
 
 /// The latest runs of a workflow by its tasks, so that those stand out that fail now and then.
 #[derive(Clone, Debug)]
@@ -53,7 +58,7 @@ impl Workflows {
     /// read.
     pub async fn grid(&self, name: &str, limit: usize) -> Result<Grid, Error> {
         let known = self.get(name).await?;
-        let query = Query { workflow: Some(name.into()), limit, ..Query::default() };
+        let query = Query { workflow: Some(name.into()), limit, look: LOOK, ..Query::default() };
         let page = self.client.hub().store.find(query).await?;
         let pasts = pasts(&self.client, &page.runs).await?;
         let mut tasks: Vec<Arc<str>> =
@@ -86,10 +91,8 @@ fn is_flaky(runs: &[GridRun], column: usize) -> bool {
 
 /// What became of the tasks of each of these runs.
 pub(crate) async fn pasts(client: &Client, runs: &[RunSummary]) -> Result<Vec<Vec<TaskPast>>, Error> {
-    let mut pasts = Vec::with_capacity(runs.len());
-    for run in runs {
-        let image = client.hub().store.load(run.id).await?;
-        pasts.push(image.map(|image| history::of_steps(&image.steps)).unwrap_or_default());
-    }
-    Ok(pasts)
+    let ids = runs.iter().map(|run| run.id).collect();
+    let outlines: HashMap<_, _> = client.hub().store.outlines(ids, STEPS).await?.into_iter().collect();
+    let past = |run: &RunSummary| outlines.get(&run.id).map(|steps| history::of_steps(steps));
+    Ok(runs.iter().map(|run| past(run).unwrap_or_default()).collect())
 }

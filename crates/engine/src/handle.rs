@@ -61,6 +61,10 @@ impl<O> Run<O> {
         Self { waiter, ..Self::new(client, id, workflow) }
     }
 
+    pub(crate) const fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// The run's id.
     #[must_use]
     pub fn id(&self) -> RunId {
@@ -183,6 +187,8 @@ impl<O> Run<O> {
         let reopen = Act::Reopen { after: image.standing.generation };
         match self.client.hub().committer.write(self.id, reopen).await? {
             Ok(_) => {
+                let hub = self.client.hub();
+                hub.scribe.count(&self.workflow, state, hub.clock.now(), -1);
                 self.client.nudge().await;
                 Ok(())
             }
@@ -276,6 +282,8 @@ impl<O> Run<O> {
         let outcomes = discard_by_hand(self.client.hub(), self.client.node(), runs).await?;
         match outcomes.into_iter().next() {
             Some((run, Outcome::Gone)) => {
+                let hub = self.client.hub();
+                hub.scribe.count(&self.workflow, state, hub.clock.now(), -1);
                 tracing::info!(%run, workflow = &*self.workflow, reason = reason.as_ref(), "a run was discarded by hand");
                 Ok(())
             }

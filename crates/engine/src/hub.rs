@@ -17,7 +17,7 @@ use windlass_store::{End, Store};
 
 use crate::{
     Codec, Error, backroom::Backroom, clock::Clock, committer::Committer, drive::drive, identity::Identity,
-    waiters::Waiters,
+    listener::News, scribe::Scribe, waiters::Waiters,
 };
 
 /// The largest payload that is kept unless the engine says otherwise.
@@ -33,12 +33,13 @@ pub(crate) struct Hub {
     pub(crate) committer: Committer,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) backroom: Backroom,
+    pub(crate) scribe: Arc<Scribe>,
     /// The safety net: how often to look without a hint.
     pub(crate) poll: Duration,
     /// Set when nothing more may be asked.
     pub(crate) closed: CancellationToken,
     /// Woken by every change that this process hears of, for those who watch runs.
-    pub(crate) changed: Notify,
+    pub(crate) changed: News,
     /// Woken when this process may have changed runs that it was not asked about: nobody hints at one's own doings.
     pub(crate) stirred: Notify,
     /// How many runs that are waited for were looked for.
@@ -63,9 +64,10 @@ impl Hub {
             identity,
             waiters: Arc::default(),
             backroom,
+            scribe: Arc::default(),
             poll,
             closed: CancellationToken::new(),
-            changed: Notify::new(),
+            changed: News::default(),
             stirred: Notify::new(),
             looked_for: AtomicUsize::new(0),
             store,
@@ -78,6 +80,12 @@ impl Hub {
             });
         }
         hub
+    }
+
+    /// Begins to write down what is for people only.
+    pub(crate) fn spawn_scribe(&self, gathers: bool) {
+        let (store, closed) = (Arc::clone(&self.store), self.closed.clone());
+        self.backroom.spawn(Arc::clone(&self.scribe).run(store, closed, gathers));
     }
 
     /// What the store keeps for this JSON.
@@ -97,7 +105,7 @@ impl Hub {
     /// Tells those who wait for the end of a run.
     pub(crate) fn ended(&self, run: RunId, end: impl FnOnce() -> End) {
         self.waiters.wake(run, end);
-        self.changed.notify_waiters();
+        self.changed.tell();
     }
 
     /// Somebody watches runs, until the answer is dropped: from now on every commit wakes them.

@@ -103,6 +103,11 @@ impl Janitor {
         let over = aged.iter().filter(|run| retention.is_over(run.state, run.at, now));
         let over: Vec<_> = over.map(|aged| (aged.run, aged.generation)).collect();
         let outcomes = discard(&self.node.hub, Some(&self.node), Some(acting), over, Keyed::Stays).await?;
+        for (run, _) in outcomes.iter().filter(|(_, outcome)| *outcome == Outcome::Gone) {
+            if let Some(gone) = aged.iter().find(|aged| aged.run == *run) {
+                self.node.hub.scribe.count(&gone.workflow, gone.state, now, -1);
+            }
+        }
         Ok(outcomes.iter().filter(|(_, outcome)| *outcome == Outcome::Gone).count())
     }
 

@@ -44,6 +44,8 @@
 //! | `tls` | encrypted connections to PostgreSQL; brings `postgres` along | no |
 //! | `macros` | `#[workflow]`, `#[task]`, `#[flow]`, `compose!`, `#[windlass::test]` | yes |
 //! | `jiff` | `Time` becomes an instant of the `jiff` crate and back, for calendars and time zones | no |
+//! | `logs` | a layer for `tracing` that keeps what tasks log with their runs | no |
+//! | `schemars` | the schema of a workflow's input from its type | no |
 //! | `schedule` | runs that are started by the clock (cron, intervals, time zones), by triggers, and with batches of items | no |
 //! | `testing` | the `Lab`: virtual time, planned failures, crashes | no |
 
@@ -87,9 +89,14 @@ mod heart;
 mod history;
 mod hub;
 mod identity;
+mod input_schema;
 mod janitor;
 #[cfg(feature = "schedule")]
 mod keeping;
+mod listener;
+#[cfg(feature = "logs")]
+mod log_layer;
+mod logs;
 pub mod machine;
 mod metric;
 mod node;
@@ -109,6 +116,7 @@ mod run_loop;
 mod runs;
 #[cfg(feature = "schedule")]
 pub mod schedule;
+mod scribe;
 mod settings;
 mod shared_value;
 mod slots;
@@ -151,6 +159,10 @@ pub use handle::{Cancelled, Run};
 pub use history::TaskPast;
 #[cfg(feature = "jiff")]
 pub use jiff;
+pub use listener::Listener;
+#[cfg(feature = "logs")]
+pub use log_layer::{LogLayer, log_layer};
+pub use logs::LoggedLine;
 pub use overview::{Minute, Overview, QueueLoad};
 pub use queues::{QueueChanged, QueueLimits, QueueSetup, QueueStatus, Queues, Rate};
 pub use runs::{Bulk, Runs};

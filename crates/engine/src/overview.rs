@@ -1,16 +1,20 @@
 //! How a database does as a whole.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use windlass_core::{RunState, Time};
-use windlass_store::Place;
+use windlass_store::QueueBacklog;
 
-use crate::{Client, Error, counts::StateCount};
+use crate::{
+    Client, Error,
+    counts::StateCount,
+    reserved::{is_reserved, wrong_queue},
+};
 
 /// How many minutes are shown.
 const POINTS: i64 = 60;
-/// How many runs are looked at.
-const LATEST: usize = 1_000;
+/// About how many runs are looked at.
+const LOOK: usize = 5_000;
 
 /// How a database does as a whole.
 #[derive(Clone, Debug)]
@@ -63,42 +67,33 @@ impl Client {
     ///
     /// When the store cannot be asked.
     pub async fn overview(&self) -> Result<Overview, Error> {
-        let now = self.now();
+        let (store, now) = (&self.hub().store, self.now());
         let states = self.runs().counts().await?;
         let step = Minute::SPAN.as_micros() as i64;
         let first = now.0.div_euclid(step) - POINTS + 1;
         let minute = |no| Minute { at: Time(no * step), started: 0, completed: 0, failed: 0 };
         let mut series: Vec<Minute> = (first..first + POINTS).map(minute).collect();
-        let mut count = |at: Time, add: fn(&mut Minute)| {
-            let place = usize::try_from(at.0.div_euclid(step) - first).ok();
-            place.and_then(|place| series.get_mut(place)).into_iter().for_each(add);
-        };
-        let (mut queues, mut lateness) = (BTreeMap::<Arc<str>, QueueLoad>::new(), Duration::ZERO);
-        for run in self.runs().limit(LATEST).list().await? {
-            if run.standing.definition.is_some() {
-                count(run.created_at, |minute| minute.started += 1);
-            }
-            let name = Arc::clone(&run.queue);
-            let mut load = |waiting, running, oldest: Option<Duration>| {
-                let new = QueueLoad { name: Arc::clone(&name), waiting: 0, running: 0, oldest: None };
-                let queue = queues.entry(Arc::clone(&name)).or_insert(new);
-                queue.waiting += waiting;
-                queue.running += running;
-                queue.oldest = queue.oldest.max(oldest);
-            };
-            match &run.standing.place {
-                Place::Ready => load(1, 0, Some(now.since(run.standing.opened_at))),
-                Place::Owned { .. } => load(0, 1, None),
-                Place::Waiting(wait) => {
-                    lateness = lateness.max(wait.until.map_or(Duration::ZERO, |until| now.since(until)));
-                }
-                Place::Ended(end) => match end.state {
-                    RunState::Completed => count(end.at, |minute| minute.completed += 1),
-                    RunState::Failed | RunState::Abandoned => count(end.at, |minute| minute.failed += 1),
-                    _ => {}
-                },
+        let tallies = store.tallies(Time(first * step)).await?;
+        for tally in tallies.into_iter().filter(|tally| !is_reserved(&tally.workflow)) {
+            let place = usize::try_from(tally.at.0.div_euclid(step) - first).ok();
+            let Some(minute) = place.and_then(|place| series.get_mut(place)) else { continue };
+            let count = u64::try_from(tally.count).unwrap_or(0);
+            match tally.state {
+                RunState::Running => minute.started += count,
+                RunState::Completed => minute.completed += count,
+                RunState::Failed | RunState::Abandoned => minute.failed += count,
+                _ => {}
             }
         }
-        Ok(Overview { states, series, queues: queues.into_values().collect(), lateness })
+        let backlog = store.backlog(LOOK).await?;
+        let load = |queue: QueueBacklog| QueueLoad {
+            name: queue.name,
+            waiting: queue.ready,
+            running: queue.held,
+            oldest: queue.oldest.map(|oldest| now.since(oldest)),
+        };
+        let queues = backlog.queues.into_iter().filter(|queue| wrong_queue(&queue.name).is_none());
+        let lateness = backlog.due.map_or(Duration::ZERO, |due| now.since(due));
+        Ok(Overview { states, series, queues: queues.map(load).collect(), lateness })
     }
 }

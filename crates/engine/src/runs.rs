@@ -14,6 +14,8 @@ use crate::{
 
 /// How many runs a bulk action takes at a time.
 const PORTION: usize = 200;
+/// How many runs are looked at in one go.
+const LOOK: usize = 5_000;
 
 /// A search for runs: conditions that must all hold, and what to do with those found.
 #[derive(Clone, Debug)]
@@ -138,32 +140,40 @@ impl Runs {
     ///
     /// When the store cannot be asked.
     pub async fn page(&self) -> Result<Page, Error> {
+        let (mut search, mut page) = (self.clone(), self.portion().await?);
+        while let Some(next) = page.next.filter(|_| page.runs.len() < self.query.limit) {
+            (search.query.after, search.query.limit) = (Some(next), self.query.limit - page.runs.len());
+            let more = search.portion().await?;
+            page.runs.extend(more.runs);
+            (page.more, page.next) = (more.more, more.next);
+        }
+        Ok(page)
+    }
+
+    /// Those of them that are found at once. The page may have fewer than were asked for, or none, although more
+    /// follow: where few of many runs fit, the search goes on [after](Self::after) the place in [`Page::next`]. So it
+    /// takes no longer when there are millions.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be asked.
+    pub async fn portion(&self) -> Result<Page, Error> {
         let (store, states) = (&self.client.hub().store, &self.query.states);
-        let mut query = self.query.clone();
+        let mut query = Query { look: LOOK, ..self.query.clone() };
         let hidden = [RunState::Running, RunState::Suspended];
         if !states.contains(&RunState::Undoing) || hidden.iter().all(|state| states.contains(state)) {
             return Ok(store.find(query).await?);
         }
         // To the store, a run that is being undone is held by a node or on its way to one. Its records tell.
         query.states.extend(hidden);
-        let mut page = Page { runs: Vec::new(), more: false };
-        loop {
-            let found = store.find(query.clone()).await?;
-            query.after = found.runs.last().map(|last| last.id);
-            for run in found.runs {
-                if !states.contains(&run.standing.state()) && !self.is_undoing(&run).await? {
-                    continue;
-                }
-                if page.runs.len() == self.query.limit {
-                    page.more = true;
-                    return Ok(page);
-                }
+        let found = store.find(query).await?;
+        let mut page = Page { runs: Vec::new(), ..found };
+        for run in found.runs {
+            if states.contains(&run.standing.state()) || self.is_undoing(&run).await? {
                 page.runs.push(run);
             }
-            if !found.more {
-                return Ok(page);
-            }
         }
+        Ok(page)
     }
 
     async fn is_undoing(&self, run: &RunSummary) -> Result<bool, Error> {
@@ -235,13 +245,18 @@ impl Runs {
             let page = ended.page().await?;
             let runs = page.runs.iter().map(|run| (run.id, run.standing.generation)).collect();
             let outcomes = discard_by_hand(ended.client.hub(), ended.client.node(), runs).await?;
+            let went = |run: &&RunSummary| outcomes.contains(&(run.id, Outcome::Gone));
+            let hub = ended.client.hub();
+            for run in page.runs.iter().filter(went) {
+                hub.scribe.count(&run.workflow, run.standing.state(), hub.clock.now(), -1);
+            }
             let gone = outcomes.iter().filter(|(_, outcome)| *outcome == Outcome::Gone).count();
             bulk.done += gone;
             bulk.passed_over += outcomes.len() - gone;
             tracing::info!(runs = gone, reason, "runs were discarded by hand");
-            match page.runs.last() {
-                Some(last) if page.more => ended.query.after = Some(last.id),
-                _ => return Ok(bulk),
+            match page.next {
+                Some(next) => ended.query.after = Some(next),
+                None => return Ok(bulk),
             }
         }
     }
@@ -278,9 +293,9 @@ impl Runs {
                     bulk.passed_over += 1;
                 }
             }
-            match page.runs.last() {
-                Some(last) if page.more => self.query.after = Some(last.id),
-                _ => return Ok(bulk),
+            match page.next {
+                Some(next) => self.query.after = Some(next),
+                None => return Ok(bulk),
             }
         }
     }

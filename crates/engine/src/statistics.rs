@@ -5,7 +5,11 @@ use std::{sync::Arc, time::Duration};
 use windlass_core::{RunState, TaskState};
 use windlass_store::{Place, Query};
 
-use crate::{Error, grid::pasts, workflows::Workflows};
+use crate::{
+    Error,
+    grid::{LOOK, pasts},
+    workflows::Workflows,
+};
 
 /// How many runs are looked at.
 const LATEST: usize = 200;
@@ -69,7 +73,7 @@ impl Workflows {
     pub async fn statistics(&self, name: &str) -> Result<Statistics, Error> {
         self.get(name).await?;
         let (states, limit) = (RunState::TERMINAL.to_vec(), LATEST);
-        let query = Query { workflow: Some(name.into()), states, limit, ..Query::default() };
+        let query = Query { workflow: Some(name.into()), states, limit, look: LOOK, ..Query::default() };
         let runs = self.client.hub().store.find(query).await?.runs;
         let is_failed = |state| matches!(state, RunState::Failed | RunState::Abandoned);
         let took = runs.iter().filter_map(|run| match &run.standing.place {

@@ -52,6 +52,14 @@ pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: R
 fn go_on(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: RunImage, registered: &Arc<Registered>) {
     match prepare(node, holder, claim, &image, registered) {
         Ok((subject, run)) => {
+            // One that begins; those that begin with their start are counted where they get their seats.
+            if subject.generation == 1
+                && subject.epoch == 0
+                && image.steps.iter().all(|row| row.generation == INHERITED)
+            {
+                let at = node.hub.clock.now();
+                node.hub.scribe.count(&image.run.workflow, RunState::Running, at, 1);
+            }
             let Some(cell) = RunCell::hold(Arc::clone(node), subject, run) else { return };
             renew(&cell, &image.published);
             cell.deliver(Mail::Begin(image.inbox));

@@ -76,9 +76,15 @@ impl Watcher {
                 }
             }
             self.call(&heard);
+            let is_told = heard.anything || !heard.news.is_empty();
             heard.anything |= is_poll || is_owed;
             if heard.anything {
                 next_poll = Instant::now() + hub.poll;
+            }
+            if is_told {
+                hub.changed.tell();
+            } else {
+                hub.changed.call();
             }
             is_owed = self
                 .look(heard)
@@ -111,7 +117,6 @@ impl Watcher {
 
     /// Looks for what was heard of.
     async fn look(&self, Heard { news, anything }: Heard) -> Result<(), Error> {
-        self.hub.changed.notify_waiters();
         let waiters = &self.hub.waiters;
         let runs = if anything { waiters.runs() } else { waiters.awaited(&news.ended) };
         let looked = self.hub.look_for_ends(runs).await;

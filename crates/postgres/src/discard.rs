@@ -56,7 +56,7 @@ const UNLIST: &str = "\
 const UNTAG: &str = "\
     DELETE FROM {s}.tag AS t USING unnest($1::text[], $2::uuid[]) AS u (tag, run) WHERE t.tag = u.tag AND t.run = u.run";
 /// All that belongs to runs, themselves last: the others are found by them.
-const REMOVE: [&str; 8] = [
+const REMOVE: [&str; 9] = [
     "DELETE FROM {s}.key WHERE ctid = ANY (ARRAY (\
         SELECT k.place FROM unnest($1::uuid[]) AS u (run) \
         CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = u.run OFFSET 0) AS r \
@@ -70,6 +70,7 @@ const REMOVE: [&str; 8] = [
     "DELETE FROM {s}.inbox WHERE run = ANY($1)",
     "DELETE FROM {s}.delivered WHERE run = ANY($1)",
     "DELETE FROM {s}.saved WHERE run = ANY($1)",
+    "DELETE FROM {s}.log WHERE run = ANY($1)",
     "DELETE FROM {s}.spread WHERE run = ANY($1)",
     "DELETE FROM {s}.run WHERE id = ANY($1)",
 ];

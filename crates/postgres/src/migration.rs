@@ -27,6 +27,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "functions", sql: include_str!("../migrations/0002_functions.sql") },
     Migration { name: "spread", sql: include_str!("../migrations/0003_spread.sql") },
     Migration { name: "parents", sql: include_str!("../migrations/0004_parents.sql") },
+    Migration { name: "figures", sql: include_str!("../migrations/0005_figures.sql") },
 ];
 
 const TABLE: &str = "\

@@ -10,24 +10,24 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use uuid::Uuid;
-use windlass_core::{NodeId, RunId};
+use windlass_core::{NodeId, RunId, Time};
 use windlass_store::{
-    Aged, AgedRun, Along, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End,
-    Fate, Heartbeat, Hint, InboxRow, Joined, Looked, NewNode, News, NodeRow, Page, Pulse, Query, QueueChange,
-    QueueChanged, QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store, StoreError,
-    Swapped, Swept, Unit, Versions, Written,
+    Aged, AgedRun, Along, Answer, Backlog, Cell, Claim, Claimed, Count, Death, DefinitionId, DefinitionRow,
+    Discard, End, Fate, Heartbeat, Hint, InboxRow, Joined, LogLine, Looked, NewNode, News, NodeRow, Page,
+    Pulse, Query, QueueChange, QueueChanged, QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed,
+    SpreadRow, StepRow, Store, StoreError, Swapped, Swept, Tally, Unit, Versions, Written,
 };
 
 use crate::{
     Isolation, OpenError, PostgresOptions, Transaction, cell, claim, column, commit, definition, discard,
     error::Fault,
-    find,
+    figures, find,
     frontier::Frontier,
     held::{Facts, Held, UnderWay},
     image,
     link::Link,
     location::Location,
-    migration, node,
+    log_line, migration, node,
     pool::{Lent, Pool},
     queue,
     session::channel,
@@ -444,6 +444,36 @@ impl Store for Postgres {
 
     fn find(&self, query: Query) -> Answer<'_, Page> {
         self.ask(async move |shared, session| find::find(&session, &shared.schema, &query).await)
+    }
+
+    fn count(&self, query: Query, look: usize) -> Answer<'_, Vec<Count>> {
+        self.ask(async move |shared, session| figures::count(&session, &shared.schema, &query, look).await)
+    }
+
+    fn backlog(&self, look: usize) -> Answer<'_, Backlog> {
+        self.ask(async move |_, session| figures::backlog(&session, look).await)
+    }
+
+    fn outlines(&self, runs: Vec<RunId>, limit: usize) -> Answer<'_, Vec<(RunId, Vec<StepRow>)>> {
+        self.ask(async move |_, session| {
+            session.look(async || figures::outlines(&session, &runs, limit).await).await
+        })
+    }
+
+    fn tally(&self, add: Vec<Tally>) -> Answer<'_, ()> {
+        self.ask(async move |_, session| figures::tally(&session, &add).await)
+    }
+
+    fn tallies(&self, since: Time) -> Answer<'_, Vec<Tally>> {
+        self.ask(async move |_, session| figures::tallies(&session, since).await)
+    }
+
+    fn add_log(&self, lines: Vec<LogLine>) -> Answer<'_, ()> {
+        self.ask(async move |_, session| log_line::add(&session, &lines).await)
+    }
+
+    fn log(&self, run: RunId) -> Answer<'_, Vec<LogLine>> {
+        self.ask(async move |_, session| log_line::read(&session, run).await)
     }
 
     fn aged(&self, request: Aged) -> Answer<'_, Vec<AgedRun>> {

@@ -17,7 +17,7 @@ use crate::{
     guard::guard,
     limits::{Limits, Settings, limit},
     redaction::Redaction,
-    route,
+    route::{self, live::Live},
 };
 
 /// The API over a client: who may use it, and how much of it.
@@ -52,6 +52,7 @@ pub(crate) struct Desk {
     door: Arc<Door>,
     audit: Arc<Audit>,
     redaction: Arc<Redaction>,
+    live: Arc<Live>,
 }
 
 /// The API over a client, to be mounted under any path of an [`axum::Router`].
@@ -117,6 +118,7 @@ impl Api {
     pub fn router(self) -> Router {
         let client = self.client;
         let (door, audit) = (Door::new(client.clone(), self.demand), Audit::new(client.clone()));
+        let live = Arc::new(Live::new(client.clone()));
         let recorder = Recorder { client: client.clone(), audit: Arc::clone(&audit) };
         route::router()
             .layer(DefaultBodyLimit::max(BODY_LIMIT))
@@ -124,7 +126,7 @@ impl Api {
             .layer(middleware::from_fn_with_state(recorder, record))
             .layer(middleware::from_fn_with_state(Arc::clone(&door), admit))
             .layer(middleware::from_fn(guard))
-            .with_state(Desk { client, door, audit, redaction: Arc::new(self.redaction) })
+            .with_state(Desk { client, door, audit, redaction: Arc::new(self.redaction), live })
     }
 }
 
@@ -149,5 +151,11 @@ impl FromRef<Desk> for Arc<Audit> {
 impl FromRef<Desk> for Arc<Redaction> {
     fn from_ref(desk: &Desk) -> Self {
         Arc::clone(&desk.redaction)
+    }
+}
+
+impl FromRef<Desk> for Arc<Live> {
+    fn from_ref(desk: &Desk) -> Self {
+        Arc::clone(&desk.live)
     }
 }

@@ -5,6 +5,8 @@ mod bulk;
 mod health;
 mod hooks;
 mod keys;
+pub(crate) mod live;
+mod logs;
 mod metrics;
 mod nodes;
 mod overview;
@@ -66,7 +68,9 @@ fn described() -> OpenApiRouter<Desk> {
         .routes(routes!(runs::show))
         .routes(routes!(runs::document))
         .routes(routes!(runs::events, steering::send))
+        .routes(routes!(logs::logs))
         .routes(routes!(watch::watch))
+        .routes(routes!(live::live))
         .routes(routes!(steering::cancel))
         .routes(routes!(steering::terminate))
         .routes(routes!(steering::pause))

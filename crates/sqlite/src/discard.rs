@@ -29,16 +29,17 @@ const NAMES: &str = "SELECT key, tags FROM run WHERE id = ?1";
 const FREE_KEY: &str = "DELETE FROM key WHERE workflow = ?1 AND key = ?2 AND run = ?3";
 const UNTAG: &str = "DELETE FROM tag WHERE tag = ?1 AND run = ?2";
 /// What has a row for each run, or several, that are found by it.
-const REMOVE: [&str; 4] = [
+const REMOVE: [&str; 5] = [
     "DELETE FROM step WHERE run = ?1",
     "DELETE FROM past_end WHERE run = ?1",
     "DELETE FROM delivered WHERE run = ?1",
+    "DELETE FROM log WHERE run = ?1",
     "DELETE FROM run WHERE id = ?1",
 ];
 
 #[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] =
-    &[AGED, LIVE_KEY, NAMES, FREE_KEY, UNTAG, REMOVE[0], REMOVE[1], REMOVE[2], REMOVE[3]];
+    &[AGED, LIVE_KEY, NAMES, FREE_KEY, UNTAG, REMOVE[0], REMOVE[1], REMOVE[2], REMOVE[3], REMOVE[4]];
 
 /// Runs that stand ended.
 pub(crate) fn aged(book: &Book, request: &Aged) -> Result<Vec<AgedRun>, Fault> {

@@ -35,6 +35,9 @@ const REMOVE: &str = "DELETE FROM ended WHERE workflow = ?1 AND run = ?2";
 const READ: &str = "\
     SELECT generation, definition, opened_at, recoveries, state, at, output, failure, claim, step_name, \
     step_attempt, step_started_at, step_took, step_output FROM ended WHERE workflow = ?1 AND run = ?2";
+const FOLDED: &str = "\
+    SELECT generation, recoveries, step_name, step_attempt, step_started_at, step_took FROM ended \
+    WHERE workflow = ?1 AND run = ?2";
 const KEEP: &str = "\
     INSERT INTO past_end (run, generation, state, at, output, failure) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 /// The ends of one workflow before a given run, newest first.
@@ -45,7 +48,7 @@ pub(crate) const OTHERWISE_BACKWARDS: &str = "\
     SELECT run FROM ended WHERE workflow = ?1 AND state = ?2 AND state <> 6 AND run < ?3 ORDER BY run DESC LIMIT ?4";
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[REMOVE, READ, KEEP, BACKWARDS, OTHERWISE_BACKWARDS];
+pub(crate) const STATEMENTS: &[&str] = &[REMOVE, READ, FOLDED, KEEP, BACKWARDS, OTHERWISE_BACKWARDS];
 
 /// How a run ended, with the step that was folded in.
 pub(crate) struct EndedRow {
@@ -121,6 +124,27 @@ impl<'u> Row<'u> for NewEndedRow<'u> {
 pub(crate) fn read(conn: &Connection, run: RunId, core: &Core) -> rusqlite::Result<Option<EndedRow>> {
     let mut find = conn.prepare_cached(READ)?;
     find.query_row(params![core.workflow, run.as_bytes()], ended_row).optional()
+}
+
+/// The step that was folded in with a run's end, without what it carries.
+pub(crate) fn folded_step(conn: &Connection, run: RunId, core: &Core) -> rusqlite::Result<Option<StepRow>> {
+    let mut find = conn.prepare_cached(FOLDED)?;
+    let found = find.query_row(params![core.workflow, run.as_bytes()], |row| {
+        let Some(name) = row.get(2)? else { return Ok(None) };
+        let started_at = Time(row.get(4)?);
+        Ok(Some(StepRow {
+            generation: row.get(0)?,
+            name,
+            attempt: row.get(3)?,
+            epoch: row.get(1)?,
+            kind: StepKind::Completed,
+            started_at,
+            ended_at: ended_at(started_at, row.get(5)?),
+            output: None,
+            detail: None,
+        }))
+    });
+    Ok(found.optional()?.flatten())
 }
 
 /// Takes a run from its end, and keeps the end among the past ones. The folded step is the caller's to keep.

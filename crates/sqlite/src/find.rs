@@ -25,7 +25,7 @@ const SUMMARY: &str = "\
 pub(crate) const STATEMENTS: &[&str] = &[RUNS, KEYED, TAGGED, NEXT_LINE, NEXT_QUEUE, READY_KEYED, SUMMARY];
 
 /// The states in which runs wait.
-const WAITING: [RunState; 5] =
+pub(crate) const WAITING: [RunState; 5] =
     [RunState::Pending, RunState::Suspended, RunState::Paused, RunState::Blocked, RunState::Undoing];
 /// The ends that have an index of their own.
 const OTHERWISE: [RunState; 3] = [RunState::Failed, RunState::Cancelled, RunState::Abandoned];
@@ -62,20 +62,23 @@ enum Source<'q> {
 /// Runs that fit a query, newest first.
 pub(crate) fn find(book: &mut Book, query: &Query) -> Result<Page, Fault> {
     let sources = sources(book, query)?;
-    let chunk = i64::try_from(query.limit.clamp(15, 999)).unwrap_or(999) + 1;
-    let mut page = Page { runs: Vec::new(), more: false };
-    let mut before = query.after.map_or(AFTER_ALL.to_vec(), |after| after.as_bytes().to_vec());
+    let chunk = i64::try_from(query.limit.clamp(15, 999).min(query.look)).unwrap_or(999) + 1;
+    let mut page = Page { runs: Vec::new(), more: false, next: None };
+    let (mut last, mut looked) = (query.after, 0);
     loop {
+        let before = last.map_or(AFTER_ALL.to_vec(), |last| last.as_bytes().to_vec());
         let candidates = candidates(&book.conn, &sources, &before, chunk)?;
-        let Some(last) = candidates.last() else { return Ok(page) };
-        before = last.as_bytes().to_vec();
+        if candidates.is_empty() {
+            return Ok(page);
+        }
         for id in candidates {
-            let Some(summary) = summary(book, id, query)? else { continue };
-            if page.runs.len() == query.limit {
-                page.more = true;
-                return Ok(page);
+            let summary = summary(book, id, query)?;
+            if looked >= query.look || summary.is_some() && page.runs.len() == query.limit {
+                return Ok(Page { more: true, next: last, ..page });
             }
-            page.runs.push(summary);
+            page.runs.extend(summary);
+            last = Some(id);
+            looked += 1;
         }
     }
 }

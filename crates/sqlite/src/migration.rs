@@ -18,6 +18,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "tables", sql: include_str!("../migrations/0001_tables.sql") },
     Migration { name: "spread", sql: include_str!("../migrations/0002_spread.sql") },
     Migration { name: "parents", sql: include_str!("../migrations/0003_parents.sql") },
+    Migration { name: "figures", sql: include_str!("../migrations/0004_figures.sql") },
 ];
 
 /// Tells a Windlass database from those of other programs: `WIND`.
@@ -126,6 +127,7 @@ mod tests {
                 "4e335f3c00fa93127277febf6bd9aee3cd9689f7f7a6acfc296eaf632411b83e",
                 "9f5ac0b01942dfcf719c4dc01b3fc3d7556f8fec6c091ce5e814d9c5687609a8",
                 "1e8acfaf587e458a780bb56769c5dc243b8c4c7c9bfe37728b44705a08f58508",
+                "9bd107992b2820219827635f7d26494bb9e6861390e284054fd84e913c3627e3",
             ]
         );
     }

@@ -37,6 +37,8 @@ fn statements() -> Vec<&'static str> {
         crate::spread::STATEMENTS,
         crate::key::STATEMENTS,
         crate::find::STATEMENTS,
+        crate::figures::STATEMENTS,
+        crate::log_line::STATEMENTS,
         crate::claim::STATEMENTS,
         crate::discard::STATEMENTS,
         crate::cell::STATEMENTS,

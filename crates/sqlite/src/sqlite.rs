@@ -14,12 +14,12 @@ use std::{
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::{broadcast, oneshot};
-use windlass_core::{NodeId, RunId};
+use windlass_core::{NodeId, RunId, Time};
 use windlass_store::{
-    Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End, Heartbeat,
-    Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Pulse, Query, QueueChange, QueueChanged,
-    QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, StepRow, Store, StoreError, Swapped,
-    Swept, Unit, Versions, Written,
+    Aged, AgedRun, Answer, Backlog, Cell, Claim, Claimed, Count, Death, DefinitionId, DefinitionRow, Discard,
+    End, Heartbeat, Hint, InboxRow, Joined, LogLine, Looked, NewNode, NodeRow, Page, Pulse, Query,
+    QueueChange, QueueChanged, QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, StepRow,
+    Store, StoreError, Swapped, Swept, Tally, Unit, Versions, Written,
 };
 
 use crate::{
@@ -31,12 +31,12 @@ use crate::{
     desk::Desk,
     discard,
     error::Fault,
-    find, image, inbox,
+    figures, find, image, inbox,
     job::{self, Asked, Job},
     key,
     location::{Location, Where},
     log::Log,
-    node,
+    log_line, node,
     open::{self, Setup},
     queue, readers,
     sheets::Starts,
@@ -410,6 +410,34 @@ impl Store for Sqlite {
 
     fn find(&self, query: Query) -> Answer<'_, Page> {
         self.read(move |book| find::find(book, &query))
+    }
+
+    fn count(&self, query: Query, look: usize) -> Answer<'_, Vec<Count>> {
+        self.read(move |book| figures::count(book, query.clone(), look))
+    }
+
+    fn backlog(&self, look: usize) -> Answer<'_, Backlog> {
+        self.read(move |book| figures::backlog(book, look))
+    }
+
+    fn outlines(&self, runs: Vec<RunId>, limit: usize) -> Answer<'_, Vec<(RunId, Vec<StepRow>)>> {
+        self.read(move |book| figures::outlines(book, &runs, limit))
+    }
+
+    fn tally(&self, add: Vec<Tally>) -> Answer<'_, ()> {
+        self.write(move |desk| figures::tally(desk, &add))
+    }
+
+    fn tallies(&self, since: Time) -> Answer<'_, Vec<Tally>> {
+        self.read(move |book| figures::tallies(book, since))
+    }
+
+    fn add_log(&self, lines: Vec<LogLine>) -> Answer<'_, ()> {
+        self.write(move |desk| Ok(log_line::add(&desk.book.conn, &lines)?))
+    }
+
+    fn log(&self, run: RunId) -> Answer<'_, Vec<LogLine>> {
+        self.read(move |book| Ok(log_line::read(&book.conn, run)?))
     }
 
     fn aged(&self, request: Aged) -> Answer<'_, Vec<AgedRun>> {

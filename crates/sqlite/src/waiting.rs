@@ -19,7 +19,7 @@ const DUE: &str = "\
            r.workflow, r.queue, r.priority, r.created_at, r.parent IS NOT NULL, r.queue_key IS NOT NULL \
     FROM waiting AS w CROSS JOIN run AS r ON r.id = w.run \
     WHERE w.until <= ?1 ORDER BY w.until LIMIT ?2";
-const NEXT: &str = "SELECT until FROM waiting WHERE until IS NOT NULL ORDER BY until LIMIT 1";
+pub(crate) const NEXT: &str = "SELECT until FROM waiting WHERE until IS NOT NULL ORDER BY until LIMIT 1";
 const BLOCKED: &str = "\
     SELECT w.run, w.generation, w.definition, w.opened_at, w.recoveries, \
            r.workflow, r.queue, r.priority, r.created_at, r.parent IS NOT NULL, r.queue_key IS NOT NULL \

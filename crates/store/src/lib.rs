@@ -13,9 +13,11 @@ mod along;
 mod cell;
 mod commit_moment;
 mod error;
+mod figures;
 mod host;
 mod lanes;
 mod load;
+mod log_line;
 #[cfg(feature = "memory")]
 mod memory;
 mod news;
@@ -41,9 +43,11 @@ pub use along::{Along, Fate};
 pub use cell::{Cell, Swapped};
 pub use commit_moment::CommitMoment;
 pub use error::StoreError;
+pub use figures::{Backlog, Count, QueueBacklog, Tally};
 pub use host::host_name;
 pub use lanes::{Choice, Lanes, choose, lane};
 pub use load::{Arrival, Load, TakenSlot, TakenTask};
+pub use log_line::LogLine;
 #[cfg(feature = "memory")]
 pub use memory::{Call, Memory, Moment, Side, Verdict};
 pub use news::News;

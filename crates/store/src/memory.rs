@@ -4,6 +4,7 @@ mod claim;
 mod commit;
 mod discard;
 mod fault;
+mod figures;
 mod node;
 mod queue;
 mod spread;
@@ -22,10 +23,10 @@ use windlass_core::{NodeId, RunId, Time};
 pub use self::fault::{Call, Moment, Side, Verdict};
 use self::{fault::Process, state::State};
 use crate::{
-    Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End, Heartbeat,
-    Hint, InboxRow, Joined, Looked, NewNode, NodeRow, Page, Pulse, Query, QueueChange, QueueChanged,
-    QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store, StoreError, Swapped, Swept,
-    Unit, Versions, Written,
+    Aged, AgedRun, Answer, Backlog, Cell, Claim, Claimed, Count, Death, DefinitionId, DefinitionRow, Discard,
+    End, Heartbeat, Hint, InboxRow, Joined, LogLine, Looked, NewNode, NodeRow, Page, Pulse, Query,
+    QueueChange, QueueChanged, QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, StepRow,
+    Store, StoreError, Swapped, Swept, Tally, Unit, Versions, Written,
 };
 
 /// A store that keeps everything in memory: the shortest code that is right.
@@ -245,6 +246,40 @@ impl Store for Memory {
 
     fn find(&self, query: Query) -> Answer<'_, Page> {
         self.call(Call::Read, None, |state| Ok(state.find(&query)))
+    }
+
+    fn count(&self, query: Query, look: usize) -> Answer<'_, Vec<Count>> {
+        self.call(Call::Read, None, |state| Ok(state.count(query, look)))
+    }
+
+    fn backlog(&self, _: usize) -> Answer<'_, Backlog> {
+        self.call(Call::Read, None, |state| Ok(state.backlog()))
+    }
+
+    fn outlines(&self, runs: Vec<RunId>, limit: usize) -> Answer<'_, Vec<(RunId, Vec<StepRow>)>> {
+        self.call(Call::Read, None, |state| Ok(state.outlines(&runs, limit)))
+    }
+
+    fn tally(&self, add: Vec<Tally>) -> Answer<'_, ()> {
+        self.call(Call::Note, None, |state| {
+            state.tally(add);
+            Ok(())
+        })
+    }
+
+    fn tallies(&self, since: Time) -> Answer<'_, Vec<Tally>> {
+        self.call(Call::Read, None, |state| Ok(state.tallies(since)))
+    }
+
+    fn add_log(&self, lines: Vec<LogLine>) -> Answer<'_, ()> {
+        self.call(Call::Note, None, |state| {
+            state.add_log(lines);
+            Ok(())
+        })
+    }
+
+    fn log(&self, run: RunId) -> Answer<'_, Vec<LogLine>> {
+        self.call(Call::Read, None, |state| Ok(state.logs.get(&run).cloned().unwrap_or_default()))
     }
 
     fn aged(&self, request: Aged) -> Answer<'_, Vec<AgedRun>> {

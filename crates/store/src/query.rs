@@ -30,6 +30,8 @@ pub struct Query {
     pub after: Option<RunId>,
     /// How many at most. With zero, only `more` is of interest.
     pub limit: usize,
+    /// After how many runs that may or may not fit the search is given up for now: about so many. By default it never is.
+    pub look: usize,
 }
 
 impl Default for Query {
@@ -46,6 +48,7 @@ impl Default for Query {
             until: None,
             after: None,
             limit: 100,
+            look: usize::MAX,
         }
     }
 }
@@ -55,6 +58,8 @@ impl Default for Query {
 pub struct Page {
     /// The runs.
     pub runs: Vec<RunSummary>,
-    /// Whether more follow.
+    /// Whether more follow; if the search was given up for now, whether there is anything left to look at.
     pub more: bool,
+    /// What to give as `after` to go on. It need not be the last of these, nor fit.
+    pub next: Option<RunId>,
 }

@@ -7,9 +7,9 @@ use tokio::sync::broadcast;
 use windlass_core::{ClaimId, NodeId, RunId, Time};
 
 use crate::{
-    Aged, AgedRun, Cell, DefinitionId, DefinitionRow, Discard, End, InboxRow, News, NodeRow, Page, Query,
-    QueueChange, QueueChanged, QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow,
-    StoreError, Swapped, Unit, Versions, Written,
+    Aged, AgedRun, Backlog, Cell, Count, DefinitionId, DefinitionRow, Discard, End, InboxRow, LogLine, News,
+    NodeRow, Page, Query, QueueChange, QueueChanged, QueueRow, Refusal, RunImage, SpreadClaim, SpreadClaimed,
+    SpreadRow, StepRow, StoreError, Swapped, Tally, Unit, Versions, Written,
 };
 
 /// A store's answer, on its way.
@@ -141,6 +141,31 @@ pub trait Store: Send + Sync + 'static {
 
     /// Runs that fit a query, newest first.
     fn find(&self, query: Query) -> Answer<'_, Page>;
+
+    /// How many runs fit a query, by state: for each state that it asks for, in the order of their numbers. Where there are
+    /// more than about `look`, some are not seen, and the count is not [whole](Count::whole). Its place in the listing and its
+    /// limits are of no account.
+    fn count(&self, query: Query, look: usize) -> Answer<'_, Vec<Count>>;
+
+    /// What waits to be claimed and what is held, of every queue. Where there are more than about `look` runs, some are not
+    /// seen.
+    fn backlog(&self, look: usize) -> Answer<'_, Backlog>;
+
+    /// The recorded steps of these runs without what they carry, at most so many, each run's in the order of recording.
+    fn outlines(&self, runs: Vec<RunId>, limit: usize) -> Answer<'_, Vec<(RunId, Vec<StepRow>)>>;
+
+    /// Adds to what was counted, of its minute and of all time. Minutes that are long past are forgotten.
+    fn tally(&self, add: Vec<Tally>) -> Answer<'_, ()>;
+
+    /// What was counted in each minute from this one on; with [`Tally::EVER`] of all time.
+    fn tallies(&self, since: Time) -> Answer<'_, Vec<Tally>>;
+
+    /// Keeps lines that were logged. Lines of runs that are not there are left out. Of a run that has as many
+    /// as are kept ([`LogLine::MOST`]), the last one says how many were left out since.
+    fn add_log(&self, lines: Vec<LogLine>) -> Answer<'_, ()>;
+
+    /// What was logged for a run, in the order in which it came.
+    fn log(&self, run: RunId) -> Answer<'_, Vec<LogLine>>;
 
     /// Runs that stand ended. Finding the next ones takes no longer when many others have ended.
     fn aged(&self, request: Aged) -> Answer<'_, Vec<AgedRun>>;

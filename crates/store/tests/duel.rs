@@ -6,12 +6,12 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
-use windlass_core::{NodeId, RunId};
+use windlass_core::{NodeId, RunId, Time};
 use windlass_store::{
-    Act, Aged, AgedRun, Answer, Cell, Claim, Claimed, Death, DefinitionId, DefinitionRow, Discard, End,
-    Heartbeat, Hint, InboxRow, Joined, KeyLife, Looked, NewNode, NodeRow, Page, Pulse, Query, QueueChange,
-    QueueChanged, QueueRow, Reach, Refusal, RunImage, SpreadClaim, SpreadClaimed, SpreadRow, Store, Swapped,
-    Swept, Unit, Versions, Written,
+    Act, Aged, AgedRun, Answer, Backlog, Cell, Claim, Claimed, Count, Death, DefinitionId, DefinitionRow,
+    Discard, End, Heartbeat, Hint, InboxRow, Joined, KeyLife, LogLine, Looked, NewNode, NodeRow, Page, Pulse,
+    Query, QueueChange, QueueChanged, QueueRow, Reach, Refusal, RunImage, SpreadClaim, SpreadClaimed,
+    SpreadRow, StepRow, Store, Swapped, Swept, Tally, Unit, Versions, Written,
     conformance::{Duel, Fixture, MemoryFixture},
 };
 
@@ -177,6 +177,34 @@ impl Store for Bent {
 
     fn find(&self, query: Query) -> Answer<'_, Page> {
         self.inner.find(query)
+    }
+
+    fn count(&self, query: Query, look: usize) -> Answer<'_, Vec<Count>> {
+        self.inner.count(query, look)
+    }
+
+    fn backlog(&self, look: usize) -> Answer<'_, Backlog> {
+        self.inner.backlog(look)
+    }
+
+    fn outlines(&self, runs: Vec<RunId>, limit: usize) -> Answer<'_, Vec<(RunId, Vec<StepRow>)>> {
+        self.inner.outlines(runs, limit)
+    }
+
+    fn tally(&self, add: Vec<Tally>) -> Answer<'_, ()> {
+        self.inner.tally(add)
+    }
+
+    fn tallies(&self, since: Time) -> Answer<'_, Vec<Tally>> {
+        self.inner.tallies(since)
+    }
+
+    fn add_log(&self, lines: Vec<LogLine>) -> Answer<'_, ()> {
+        self.inner.add_log(lines)
+    }
+
+    fn log(&self, run: RunId) -> Answer<'_, Vec<LogLine>> {
+        self.inner.log(run)
     }
 
     fn aged(&self, request: Aged) -> Answer<'_, Vec<AgedRun>> {

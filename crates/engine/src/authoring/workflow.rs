@@ -24,6 +24,8 @@ pub struct AnyWorkflow {
 struct Inner {
     definition: Arc<Definition>,
     code: Vec<TaskCode>,
+    /// What its input looks like, as a JSON schema.
+    input_schema: Option<Value>,
     /// Older versions, for the runs that began under them.
     kept: Vec<AnyWorkflow>,
 }
@@ -73,6 +75,23 @@ impl<I, O> Workflow<I, O> {
         to_json(self.definition())
     }
 
+    /// Says what its input looks like, as a JSON schema, so that a page can make a form of it. It is for people: nothing is
+    /// checked against it, and the version stays the same.
+    #[must_use]
+    pub fn input_schema(self, schema: Value) -> Self {
+        self.any.with_input_schema(schema).typed()
+    }
+
+    /// The same, from the type of its input.
+    #[cfg(feature = "schemars")]
+    #[must_use]
+    pub fn derived_input_schema(self) -> Self
+    where
+        I: schemars::JsonSchema,
+    {
+        self.input_schema(schemars::schema_for!(I).to_value())
+    }
+
     /// The same workflow with other types, which the caller vouches for.
     ///
     /// Runs store JSON, so a wrong type is found when it does not fit: the input's by the first task that reads
@@ -87,13 +106,32 @@ impl AnyWorkflow {
     /// A workflow of this definition, with one piece of code per task.
     pub(crate) fn new(definition: Definition, code: Vec<TaskCode>) -> Self {
         debug_assert_eq!(definition.tasks.len(), code.len());
-        Self { inner: Arc::new(Inner { definition: Arc::new(definition), code, kept: Vec::new() }) }
+        Self {
+            inner: Arc::new(Inner {
+                definition: Arc::new(definition),
+                code,
+                input_schema: None,
+                kept: Vec::new(),
+            }),
+        }
     }
 
     /// The same workflow, which keeps these older versions for the runs that began under them.
     pub(crate) fn keeping(&self, kept: Vec<Self>) -> Self {
         let (definition, code) = (Arc::clone(self.definition()), self.inner.code.clone());
-        Self { inner: Arc::new(Inner { definition, code, kept }) }
+        let input_schema = self.inner.input_schema.clone();
+        Self { inner: Arc::new(Inner { definition, code, input_schema, kept }) }
+    }
+
+    /// The same workflow, whose input looks so.
+    fn with_input_schema(&self, schema: Value) -> Self {
+        let (definition, code) = (Arc::clone(self.definition()), self.inner.code.clone());
+        let (input_schema, kept) = (Some(schema), self.inner.kept.clone());
+        Self { inner: Arc::new(Inner { definition, code, input_schema, kept }) }
+    }
+
+    pub(crate) fn input_schema(&self) -> Option<&Value> {
+        self.inner.input_schema.as_ref()
     }
 
     /// The older versions that it keeps, and those that these keep, each once.

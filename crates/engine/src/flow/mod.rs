@@ -34,6 +34,8 @@ pub(crate) use undo::{Undone, undo_all};
 use visit::LookBack;
 pub(crate) use visit::{ENOUGH, Looking, RATE, TIMEOUT, Visit};
 pub use wait::{EventWait, SleepWait, TimedEventWait};
+#[cfg(feature = "logs")]
+pub(crate) use waker::current_step;
 pub(crate) use waker::in_body;
 use windlass_core::{Chart, Failure, RunId, Time};
 

@@ -67,7 +67,7 @@ pub(super) fn in_step<T>(id: &Arc<str>, work: impl FnOnce() -> T) -> T {
 }
 
 /// The step whose code is running on this thread.
-pub(super) fn current_step() -> Option<Arc<str>> {
+pub(crate) fn current_step() -> Option<Arc<str>> {
     STEP.with_borrow(Clone::clone)
 }
 

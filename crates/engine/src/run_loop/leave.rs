@@ -52,6 +52,8 @@ impl RunLoop {
                         _ => node.hub.clock.now(),
                     };
                     node.throughput.note(&leaving.subject.queue, at);
+                    let workflow = &leaving.subject.registered.plan.definition.name;
+                    node.hub.scribe.count(workflow, state, at, 1);
                     node.hub.ended(run, || End { state, at, output, failure });
                     if let Some(parent) = leaving.subject.parent {
                         node.delivered_to(parent);

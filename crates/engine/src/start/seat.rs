@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
-use windlass_core::{ClaimId, NodeId, RunId, Seed, Time};
+use windlass_core::{ClaimId, NodeId, RunId, RunState, Seed, Time};
 use windlass_store::{NewRun, Place, RunImage, StoreError, Written};
 
 use crate::{
@@ -93,7 +93,11 @@ impl Seat {
         };
         let outputs = Outputs::new(seed.plan.definition.tasks.len());
         match windlass_core::Run::new(seed) {
-            Ok(run) => RunCell::hold(node, subject, RunLoop::new(run, outputs, BTreeMap::new())),
+            Ok(run) => {
+                let workflow = &subject.registered.plan.definition.name;
+                node.hub.scribe.count(workflow, RunState::Running, at, 1);
+                RunCell::hold(node, subject, RunLoop::new(run, outputs, BTreeMap::new()))
+            }
             // Only records can disagree with a plan.
             Err(divergence) => {
                 tracing::error!(run = %subject.run, %divergence, "a new run does not fit its own plan");

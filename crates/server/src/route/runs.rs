@@ -26,7 +26,9 @@ use crate::{
 #[derive(Serialize, ToSchema)]
 pub(crate) struct RunPage {
     runs: Vec<RunLine>,
-    /// What to give as `after` for the next page; null on the last. Runs that are started meanwhile do not shift it.
+    /// What to give as `after` for the next page; null on the last. Runs that are started meanwhile do not shift it. A page may
+    /// have fewer runs than were asked for, or none, although another follows: where few of many runs fit, the search goes on
+    /// there.
     #[schema(format = Uuid)]
     next: Option<String>,
 }
@@ -55,8 +57,8 @@ pub(crate) async fn list(
     query: Result<Query<Vec<(String, String)>>, QueryRejection>,
 ) -> Answer<RunPage> {
     let Query(query) = query.map_err(|why| Problem::malformed("malformed_query", why.body_text()))?;
-    let page = Listing::read(query)?.runs(&client)?.page().await?;
-    let next = page.runs.last().filter(|_| page.more).map(|last| last.id.to_string());
+    let page = Listing::read(query)?.runs(&client)?.portion().await?;
+    let next = page.next.map(|next| next.to_string());
     Ok(Json(RunPage { runs: page.runs.into_iter().map(Into::into).collect(), next }))
 }
 

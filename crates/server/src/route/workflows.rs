@@ -5,6 +5,7 @@ use axum::{
     extract::{Query, State, rejection::QueryRejection},
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 use windlass::{Client, Error, KnownWorkflow};
 
@@ -69,6 +70,8 @@ pub(crate) struct WorkflowView {
     mermaid: String,
     /// The graph for Graphviz.
     dot: String,
+    /// What the input of its runs looks like, as a JSON schema; null if nobody has said so. Nothing is checked against it.
+    input_schema: Option<Value>,
 }
 
 /// A version of a workflow.
@@ -115,7 +118,9 @@ pub(crate) async fn show(
         Problem::unknown("unknown_version", format!("workflow `{name}` has no version `{version}`"))
     })?;
     let version = |one: &KnownWorkflow| Version { id: one.id.0, version: one.version().to_owned() };
+    let input_schema = client.workflows().input_schema(&name).await?;
     Ok(Json(WorkflowView {
+        input_schema,
         version: shown.version().to_owned(),
         description: shown.definition.description.clone(),
         graph: Graph::of(&shown.definition),

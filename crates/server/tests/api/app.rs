@@ -119,7 +119,9 @@ impl Answer {
     pub async fn read(response: Response<Body>) -> Self {
         let status = response.status().as_u16();
         let kind = response.headers().get(CONTENT_TYPE).map(|kind| kind.to_str().unwrap().to_owned());
-        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        let is_endless = kind.as_ref().is_some_and(|kind| kind == "text/event-stream");
+        let body = if is_endless { Body::empty() } else { response.into_body() };
+        let body = to_bytes(body, usize::MAX).await.unwrap();
         let body =
             if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap_or(json!(null)) };
         Self { status, kind: kind.unwrap_or_default(), body }

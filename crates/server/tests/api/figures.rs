@@ -115,3 +115,23 @@ async fn a_task_that_needed_two_attempts_is_flaky(lab: Lab) -> Result<()> {
     assert_eq!(shown["runs"][0]["cells"][0]["attempts"], 2);
     Ok(())
 }
+
+#[windlass::test]
+async fn a_workflow_shows_what_its_input_looks_like_if_it_says_so(lab: Lab) -> Result<()> {
+    let schema = json!({"type": "string", "title": "what to write"});
+    let version = letters::workflow().version().to_owned();
+    let engine = lab.engine().workflow(letters::workflow().input_schema(schema.clone())).launch().await?;
+    let app = App { router: windlass_server::router(engine.client()), engine };
+    let shown = app.get("/workflows/letters").await.ok();
+    assert_eq!((&shown["input_schema"], &shown["version"]), (&schema, &json!(version)));
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_run_shows_what_it_has_logged(lab: Lab) -> Result<()> {
+    let app = App::new(&lab).await;
+    let id = app.completed().await;
+    assert_eq!(app.get(&format!("/runs/{id}/logs")).await.ok(), json!({"lines": []}));
+    app.get("/runs/00000000-0000-7000-8000-000000000000/logs").await.is_problem(404, "unknown_run");
+    Ok(())
+}

@@ -9,6 +9,7 @@ mod graphs;
 mod health;
 mod hooks;
 mod keys;
+mod living;
 mod metrics;
 mod mounting;
 mod openapi;

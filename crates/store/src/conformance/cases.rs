@@ -6,6 +6,7 @@ mod children;
 mod claims;
 mod discarding;
 mod ending;
+mod figures;
 mod finding;
 mod forgetting;
 mod holding;
@@ -284,6 +285,17 @@ cases! {
         each_condition_narrows_the_listing,
         runs_are_found_by_the_state_that_people_see,
         an_unknown_run_is_not_there,
+    }
+    figures {
+        runs_are_counted_by_the_state_that_people_see,
+        each_condition_narrows_the_count,
+        a_count_that_is_cut_short_says_so,
+        a_search_may_be_given_up_for_now_and_goes_on_where_it_was,
+        the_backlog_shows_queues_that_nobody_declared,
+        outlines_are_steps_without_what_they_carry,
+        what_is_counted_adds_up_by_the_minute_and_for_ever,
+        what_was_logged_is_kept_with_its_run_and_goes_with_it,
+        a_run_keeps_no_more_lines_than_it_may_and_says_how_many_went,
     }
     versions {
         the_newest_version_of_each_workflow_is_shown_by_name,

@@ -50,6 +50,7 @@ impl State {
             return Err(Refusal::Keyed);
         }
         self.runs.remove(&run);
+        self.logs.remove(&run);
         self.keys.retain(|_, key| key.run != run);
         Ok(())
     }

@@ -34,6 +34,8 @@ pub enum Call {
     Define,
     /// [`Store::change_queue`](crate::Store::change_queue).
     ChangeQueue,
+    /// [`Store::tally`](crate::Store::tally) and [`Store::add_log`](crate::Store::add_log).
+    Note,
     /// Any method that only reads.
     Read,
 }

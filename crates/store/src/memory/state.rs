@@ -6,12 +6,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use windlass_core::{ClaimId, NodeId, RunId, StepKind, Time};
+use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
 
 use super::queue::Queue;
 use crate::{
-    Cell, DefinitionId, DefinitionRow, End, NodeRow, Page, Place, Query, RunImage, RunSummary, StepRow,
-    StoreError, Swapped, Versions, Wait,
+    Cell, DefinitionId, DefinitionRow, End, LogLine, NodeRow, Page, Place, Query, RunImage, RunSummary,
+    StepRow, StoreError, Swapped, Versions, Wait,
 };
 
 /// Everything in the store.
@@ -28,6 +28,8 @@ pub(super) struct State {
     pub(super) keys: HashMap<(Arc<str>, String), Key>,
     pub(super) cells: HashMap<Arc<str>, Cell>,
     pub(super) queues: BTreeMap<Arc<str>, Queue>,
+    pub(super) tallies: BTreeMap<(Time, Arc<str>, RunState), i64>,
+    pub(super) logs: HashMap<RunId, Vec<LogLine>>,
     pub(super) last_seq: i64,
     /// Whether somebody should be told.
     pub(super) changed: bool,
@@ -128,7 +130,7 @@ impl Kept {
         }
     }
 
-    fn fits(&self, query: &Query) -> bool {
+    pub(super) fn fits(&self, query: &Query) -> bool {
         let run = &self.image.run;
         query.workflow.as_ref().is_none_or(|workflow| *workflow == run.workflow)
             && query.without.as_ref().is_none_or(|beginning| !run.workflow.starts_with(&**beginning))
@@ -225,8 +227,17 @@ impl State {
     }
 
     pub(super) fn find(&self, query: &Query) -> Page {
-        let mut fitting = self.runs.values().rev().filter(|kept| kept.fits(query));
-        let runs = fitting.by_ref().take(query.limit).map(Kept::summary).collect();
-        Page { runs, more: fitting.next().is_some() }
+        let mut page = Page { runs: Vec::new(), more: false, next: None };
+        let mut last = query.after;
+        let earlier = self.runs.range(..query.after.unwrap_or(RunId::LAST)).rev();
+        for (looked, (run, kept)) in earlier.enumerate() {
+            let fits = kept.fits(query);
+            if looked >= query.look || fits && page.runs.len() == query.limit {
+                return Page { more: true, next: last, ..page };
+            }
+            page.runs.extend(fits.then(|| kept.summary()));
+            last = Some(*run);
+        }
+        page
     }
 }

@@ -158,6 +158,8 @@ impl Names {
 
     pub(super) fn page(&self, mut page: Page) -> Page {
         page.runs.iter_mut().for_each(|run| self.standing(&mut run.standing));
+        // Any place will do from which the search goes on.
+        page.next = None;
         page
     }
 

@@ -181,6 +181,7 @@ impl World {
             until: until.then(|| some_time(dice)),
             after: after.then(|| self.run(dice)),
             limit: dice.one([0, 1, 2, 5, 100]),
+            look: usize::MAX,
         }
     }
 
