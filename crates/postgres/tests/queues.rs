@@ -278,6 +278,6 @@ async fn no_cool_down_caps_how_fast_a_queue_with_limits_is_worked_off() {
         process.end(claim, &[claimed.runs[0].run.id]).await;
     }
     let took = began.elapsed();
-    // Also on a machine that is busy with other tests.
-    assert!(took < Duration::from_secs(6), "200 runs one after the other, by one worker: {took:?}");
+    // At twenty a second it would be ten seconds, also on a machine that is busy with other tests.
+    assert!(took < Duration::from_secs(9), "200 runs one after the other, by one worker: {took:?}");
 }
