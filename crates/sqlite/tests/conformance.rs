@@ -89,7 +89,7 @@ fn duels(usual: u64) -> u64 {
 
 #[tokio::test]
 async fn a_database_in_memory_agrees_with_the_model() {
-    Duel::default().fight(0..duels(1_000), model, in_memory).await;
+    Duel::default().fight(0..duels(2_000), model, in_memory).await;
 }
 
 #[tokio::test]
