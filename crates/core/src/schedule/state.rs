@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Schedule;
+use super::{Schedule, Timing};
 use crate::Time;
 
 /// Where a schedule stands. It is kept in one row, and changed by [`Schedule::decide`] alone.
@@ -187,6 +187,15 @@ impl State {
     #[must_use]
     pub fn wake(&self) -> Option<Time> {
         self.wake
+    }
+
+    /// Whether the end of a run may change what comes next, and when. Otherwise it is time enough to hear of it at the next
+    /// time: of one end. Of several, one that failed has to be heard of before another lets the schedule look at the clock.
+    #[must_use]
+    pub fn awaits_ends(&self, schedule: &Schedule) -> bool {
+        let (is_held, are_several) = (self.streak > 0 || self.tripped, self.running.len() > 1);
+        let is_behind = !self.waiting.is_empty() || !self.backfills.is_empty();
+        is_held || is_behind || are_several || matches!(schedule.timing(), Timing::AfterFinish(_))
     }
 
     /// Why it was paused, if it is.

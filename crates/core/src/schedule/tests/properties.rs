@@ -20,15 +20,18 @@ enum Act {
     Backfill(u64),
 }
 
+fn outcomes() -> impl Strategy<Value = Outcome> {
+    let failed = Outcome::Failed { error: "no".to_owned() };
+    prop_oneof![Just(Outcome::Completed), Just(failed), Just(Outcome::Cancelled)]
+}
+
 fn acts() -> impl Strategy<Value = Vec<Act>> {
-    let failed = || Outcome::Failed { error: "no".to_owned() };
-    let outcome = prop_oneof![Just(Outcome::Completed), Just(failed()), Just(Outcome::Cancelled)];
     let act = prop_oneof![
         6 => (0..90_u64).prop_map(Act::Pass),
         1 => (0..5_000_u64).prop_map(Act::Pass),
         1 => (0..600_u64).prop_map(Act::StepBack),
         4 => Just(Act::Due),
-        8 => (0..4_usize, outcome).prop_map(|(which, outcome)| Act::End(which, outcome)),
+        8 => (0..4_usize, outcomes()).prop_map(|(which, outcome)| Act::End(which, outcome)),
         1 => (0..9_usize).prop_map(Act::EndAgain),
         1 => (0..9_u8).prop_map(Act::Trigger),
         1 => Just(Act::Pause),
@@ -188,6 +191,38 @@ proptest! {
         }
         let declared = if matches!(world.schedule.timing(), Timing::At(_)) { begun - secs(10) } else { begun };
         accounted(&world, declared)?;
+    }
+
+    #[test]
+    fn ends_that_are_not_awaited_may_be_heard_of_at_the_next_time(
+        draft in drafts(),
+        runs in prop::collection::vec((1..60_u64, outcomes()), 1..40),
+    ) {
+        let mut prompt = World::new(draft.clone(), at("10:00:00"));
+        let mut late = World::new(draft, at("10:00:00"));
+        let mut unheard = Vec::new();
+        for (seconds, outcome) in runs {
+            let end = prompt.now + secs(seconds);
+            prompt.until(end);
+            // Whoever is woken hears first of what has ended, and then of the clock.
+            while let Some(wake) = late.state.wake().filter(|wake| *wake <= end) {
+                late.now = late.now.max(wake);
+                unheard.drain(..).for_each(|event| { late.tell(event); });
+                late.tell(Event::Due);
+            }
+            late.now = end;
+            let Some(key) = prompt.store.iter().find(|(_, live)| **live).map(|(key, _)| key.clone()) else { continue };
+            let event = Event::Ended { key: key.clone(), outcome, at: end };
+            prompt.store.insert(key.clone(), false);
+            late.store.insert(key, false);
+            prompt.tell(event.clone());
+            unheard.push(event);
+            if late.state.awaits_ends(&late.schedule) {
+                unheard.drain(..).for_each(|event| { late.tell(event); });
+            }
+            prop_assert_eq!(&prompt.starts, &late.starts);
+            prop_assert_eq!(prompt.skipped(), late.skipped());
+        }
     }
 
     #[test]
