@@ -71,10 +71,11 @@ impl<M: Fixture, S: Fixture> Arena<M, S> {
         let mut asked = Vec::new();
         for (number, &roll) in moves.iter().enumerate() {
             let ask = arena.world.draw(&mut Dice::new(roll));
-            asked.push(format!("{ask:?}"));
+            asked.push(ask.clone());
             let last = number + 1 == moves.len();
             let everything = last || number % BETWEEN_LOOKS == 0;
             if let Err((about, model, subject)) = arena.step(ask, everything).await {
+                let asked = asked.iter().map(|ask| format!("{ask:?}")).collect();
                 return Some(Disagreement { seed, asked, about, model, subject });
             }
         }
