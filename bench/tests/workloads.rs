@@ -235,8 +235,8 @@ fn two_processes_are_measured_beside_one() {
 
 #[test]
 fn work_beside_a_held_snapshot_is_charted_with_the_rows_that_died() {
-    // Long enough for a session to tell the server's statistics once.
-    let line = measured("postgres", "--workload burndown-held --scale 0.2 --seconds 1");
+    // A session tells the statistics of the server once a second, so this has to take longer.
+    let line = measured("postgres", "--workload burndown-held --scale 0.8 --seconds 1");
     positive(&line, "of_limit");
     let slices = line["slices"].as_array().expect("they are listed");
     let dead = slices.iter().filter_map(|slice| slice["dead_rows"]["ready"].as_u64()).max();

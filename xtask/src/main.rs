@@ -1,8 +1,8 @@
 //! The project's chores. `cargo xtask help` lists them.
 //!
 //! It has no dependencies of others and needs nothing but the Rust toolchain and a C compiler. Tools that make the work
-//! quicker or stricter (nextest, cargo-deny) are used where they are installed; so is Node, which builds the page. PostgreSQL and
-//! Chromium, which tests need, are installed where that can be done.
+//! quicker or stricter (nextest, cargo-deny) are used where they are installed. PostgreSQL, Node and Chromium, which tests
+//! need, are installed where that can be done.
 
 mod arrows;
 mod bench;
@@ -28,9 +28,9 @@ use workspace::Workspace;
 const HELP: &str = "\
 The project's chores.
 
-  cargo xtask test [--fast]   everything: the checks below, all tests, doc tests, README and docs
+  cargo xtask test [--fast]   everything: the checks below, all tests, doc tests, README and docs, the page
                               --fast leaves out the feature combinations, the documentation build, the
-                              sqlx example and the other end of the rusqlite range
+                              page, the sqlx example and the other end of the rusqlite range
   cargo xtask check [--fast]  formatting, lints, documentation, feature combinations, what may depend on
                               what, licences, the rusqlite range; no tests but those of the range
   cargo xtask pages           the links and Rust blocks of README and docs, and that every option has its page

@@ -1,7 +1,9 @@
 //! The web page: built from `ui/` into the files that `crates/server` embeds, and tried in a browser.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -17,6 +19,8 @@ const SOURCE: &str = "ui";
 const BUILT: &str = "crates/server/dist";
 /// The oldest Node that its tools run on.
 const NODE: (u32, u32) = (20, 19);
+/// The package that brings one, where npm is there and Node is too old, as in Debian 12.
+const NODE_PACKAGE: &str = "node@22";
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
 /// What is wanted of `cargo xtask ui`.
@@ -45,62 +49,52 @@ pub(crate) fn run(workspace: &Workspace, wish: Wish) -> Result<(), String> {
             Ok(())
         }
         Wish::Check => {
-            chore::do_all(workspace, &[chores(), vec![browser()]].into_iter().flatten().collect::<Vec<_>>())
+            let mut chores = chores();
+            chores.push(browser());
+            chore::do_all(workspace, &chores)
         }
     }
 }
 
 /// What can be said of the page without a browser.
-fn chores() -> Vec<Chore<'static>> {
+pub(crate) fn chores() -> Vec<Chore<'static>> {
     vec![
         Chore::new(
             "the page",
             "`npm run check -- --write` in ui/ formats; `npm test` repeats the tests",
             |workspace| {
-                done_or_left_out(workspace, |page| {
-                    page.npm(&["run", "check"])?;
-                    page.npm(&["test"])
-                })
+                let page = Page::ready(workspace)?;
+                page.npm(&["run", "check"])?;
+                page.npm(&["test"]).map(|()| Outcome::Done)
             },
         ),
         Chore::new(
             "the page as it is committed",
             "`cargo xtask ui` builds it; commit what that changes",
-            |workspace| done_or_left_out(workspace, |page| page.compare()),
+            |workspace| Page::ready(workspace)?.compare().map(|()| Outcome::Done),
         ),
     ]
 }
 
 /// Drives the page in a browser, with a real server behind it.
-fn browser() -> Chore<'static> {
+pub(crate) fn browser() -> Chore<'static> {
     Chore::new(
         "the page in a browser",
         "`npm run browser -- -t NAME` in ui/ repeats one test; the pictures are in target/page-pictures",
-        |workspace| done_or_left_out(workspace, |page| page.browse()),
+        |workspace| Page::ready(workspace)?.browse().map(|()| Outcome::Done),
     )
-}
-
-fn done_or_left_out(
-    workspace: &Workspace,
-    work: impl Fn(&Page<'_>) -> Result<(), String>,
-) -> Result<Outcome, String> {
-    match node() {
-        Ok(()) => work(&Page::ready(workspace)?).map(|()| Outcome::Done),
-        // Where nobody reads the line it has to fail.
-        Err(missing) if env::var_os("CI").is_some() => Err(missing),
-        Err(missing) => Ok(Outcome::LeftOut(missing)),
-    }
 }
 
 struct Page<'w> {
     workspace: &'w Workspace,
+    /// Where programs are looked for.
+    path: OsString,
 }
 
 impl<'w> Page<'w> {
     /// The source, with what it is built with.
     fn ready(workspace: &'w Workspace) -> Result<Self, String> {
-        node()?;
-        let page = Self { workspace };
+        let page = Self { workspace, path: node(workspace)? };
         if !page.has_packages() {
             page.npm(&["ci", "--no-audit", "--no-fund"])?;
         }
@@ -121,7 +115,8 @@ impl<'w> Page<'w> {
     }
 
     fn npm(&self, arguments: &[&str]) -> Result<(), String> {
-        self.workspace.run(Command::new("npm").args(arguments).current_dir(self.source()))
+        self.workspace
+            .run(Command::new("npm").args(arguments).current_dir(self.source()).env("PATH", &self.path))
     }
 
     fn compare(&self) -> Result<(), String> {
@@ -140,11 +135,11 @@ impl<'w> Page<'w> {
 
     fn browse(&self) -> Result<(), String> {
         let browser = chromium()?;
-        let harbour =
-            ["build", "--locked", "--all-features", "-p", "windlass-server", "--example", "harbour"];
+        // Of the whole workspace, so that what the tests have built is not built again with fewer features.
+        let harbour = ["build", "--locked", "--workspace", "--all-features", "--example", "harbour"];
         self.workspace.run(&mut self.workspace.cargo(&harbour))?;
         let mut tests = Command::new("npm");
-        tests.args(["run", "browser"]).current_dir(self.source());
+        tests.args(["run", "browser"]).current_dir(self.source()).env("PATH", &self.path);
         tests.env("WINDLASS_CHROMIUM", browser).env("WINDLASS_TARGET", &self.workspace.target);
         self.workspace.run(&mut tests)
     }
@@ -176,17 +171,41 @@ fn contents(directory: &Path, above: &str) -> Result<Vec<(String, Vec<u8>)>, Str
     Ok(files)
 }
 
-/// Whether Node is there and new enough.
-fn node() -> Result<(), String> {
-    let (major, minor) = NODE;
-    let wanted = format!("the page needs Node {major}.{minor} or newer with npm, from https://nodejs.org");
-    let said = Command::new("node").arg("--version").stderr(Stdio::null()).output();
-    let said = said.map_err(|_| wanted.clone())?.stdout;
-    match version(&String::from_utf8_lossy(&said)) {
-        Some(found) if found >= NODE => Ok(()),
-        Some((major, minor)) => Err(format!("{wanted}; {major}.{minor} is installed")),
-        None => Err(wanted),
+/// Sees to it that Node is there and new enough, and answers the path on which it is found first.
+fn node(workspace: &Workspace) -> Result<OsString, String> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    if said_of_itself(Path::new("npm")).is_none() {
+        for package in ["nodejs", "npm"] {
+            if !windlass_cluster::install_package(package) {
+                let (major, minor) = NODE;
+                return Err(format!(
+                    "the page needs Node {major}.{minor} or newer with npm: see https://nodejs.org"
+                ));
+            }
+        }
     }
+    if is_new_enough(Path::new("node")) {
+        return Ok(path);
+    }
+    let own = workspace.target.join("node");
+    let programs = own.join("node_modules/.bin");
+    if !is_new_enough(&programs.join("node")) {
+        let mut install = Command::new("npm");
+        install.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(&own).arg(NODE_PACKAGE);
+        workspace.run(&mut install)?;
+    }
+    env::join_paths(std::iter::once(programs).chain(env::split_paths(&path)))
+        .map_err(|error| format!("{} cannot stand in PATH: {error}", own.display()))
+}
+
+fn is_new_enough(node: &Path) -> bool {
+    said_of_itself(node).is_some_and(|said| version(&said) >= Some(NODE))
+}
+
+/// The version of a program, as it says it, if it is there.
+fn said_of_itself(program: &Path) -> Option<String> {
+    let said = Command::new(program).arg("--version").stderr(Stdio::null()).output().ok()?;
+    said.status.success().then(|| String::from_utf8_lossy(&said.stdout).into_owned())
 }
 
 fn version(said: &str) -> Option<(u32, u32)> {

@@ -5,7 +5,7 @@ use windlass_cluster::Cluster;
 use crate::{
     Pace, check,
     chore::{self, Chore, Outcome},
-    driver_range,
+    driver_range, page,
     tools::Tools,
     workspace::Workspace,
 };
@@ -14,6 +14,9 @@ use crate::{
 pub(crate) fn run(workspace: &Workspace, pace: Pace) -> Result<(), String> {
     let tools = Tools::look(workspace);
     let mut chores = check::chores(tools, pace);
+    if pace == Pace::Full {
+        chores.extend(page::chores());
+    }
     chores.push(tests(tools));
     // The examples of the rustdoc, of the README and of docs/ (the pages check sees to it that they are there).
     chores.push(Chore::cargo(
@@ -22,6 +25,7 @@ pub(crate) fn run(workspace: &Workspace, pace: Pace) -> Result<(), String> {
         &["test", "--workspace", "--all-features", "--locked", "--doc"],
     ));
     if pace == Pace::Full {
+        chores.push(page::browser());
         chores.push(sqlx_example(tools));
         chores.push(driver_range::chore(tools));
     }
