@@ -135,8 +135,17 @@ impl<'w> Page<'w> {
 
     fn browse(&self) -> Result<(), String> {
         let browser = chromium()?;
-        // Of the whole workspace, so that what the tests have built is not built again with fewer features.
-        let harbour = ["build", "--locked", "--workspace", "--all-features", "--example", "harbour"];
+        // As the tests build it: of the whole workspace, with all features, and optimized as they are.
+        let harbour = [
+            "build",
+            "--profile",
+            "test",
+            "--locked",
+            "--workspace",
+            "--all-features",
+            "--example",
+            "harbour",
+        ];
         self.workspace.run(&mut self.workspace.cargo(&harbour))?;
         let mut tests = Command::new("npm");
         tests.args(["run", "browser"]).current_dir(self.source()).env("PATH", &self.path);
