@@ -29,6 +29,13 @@ struct Runs {
     is_more: bool,
 }
 
+impl Runs {
+    /// Any run: names are of no use then, and would only pile up where nobody takes them out.
+    fn any() -> Self {
+        Self { named: HashSet::new(), is_more: true }
+    }
+}
+
 /// Whose inboxes are to be looked into.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
@@ -40,14 +47,15 @@ impl Receivers {
     /// Notes that something has come for a run.
     pub(crate) fn add(&self, run: RunId) {
         self.change(|runs| {
-            runs.named.insert(run);
-            runs.is_more |= runs.named.len() > MOST;
+            if !runs.is_more && runs.named.insert(run) && runs.named.len() > MOST {
+                *runs = Runs::any();
+            }
         });
     }
 
     /// Notes that something may have come for any run.
     pub(crate) fn add_any(&self) {
-        self.change(|runs| runs.is_more = true);
+        self.change(|runs| *runs = Runs::any());
     }
 
     fn change(&self, change: impl FnOnce(&mut Runs)) {
@@ -111,5 +119,18 @@ mod tests {
         assert_eq!(receivers.take_out(run), None);
         receivers.add_any();
         assert_eq!(receivers.take().await, Whose::Anyones);
+    }
+
+    #[test]
+    fn names_that_nobody_takes_out_do_not_pile_up() {
+        let receivers = Receivers::default();
+        for _ in 0..100 * MOST {
+            receivers.add(RunId::new());
+            assert!(receivers.runs.lock().named.len() <= MOST);
+        }
+        assert_eq!(receivers.take_out(RunId::new()), Some(Whose::Anyones));
+        receivers.add(RunId::new());
+        receivers.add_any();
+        assert!(receivers.runs.lock().named.is_empty());
     }
 }
