@@ -184,9 +184,9 @@ fn span(host: &Host, lane: LaneId, cx: &Cx) -> Span {
         )
     };
     #[cfg(feature = "logs")]
-    return crate::log_layer::near(&host.node().hub, span);
-    #[cfg(not(feature = "logs"))]
-    span()
+    let span = || crate::log_layer::near(&host.node().hub, span);
+    // A layer of the program's may panic: that is no reason to lose the run.
+    guard(span).unwrap_or_else(|_| Span::none())
 }
 
 fn spawn(node: &Node, work: impl Future<Output = ()> + Send + 'static, span: Span) -> Begun {

@@ -30,7 +30,7 @@ const SOME: u32 = 2_000;
 const ONE_IN: u32 = 10;
 /// How many lines of an attempt are kept, whatever they are.
 const MOST: u32 = 500;
-/// How long a message may be, and the fields beside it, in bytes.
+/// How long a message may be, and all that stands beside it, in bytes.
 const LONGEST: usize = 4_096;
 
 /// Whether there is a layer at all.
@@ -79,9 +79,17 @@ pub(crate) fn near<T>(hub: &Arc<Hub>, make: impl FnOnce() -> T) -> T {
         return make();
     }
     NEAR.set(Some(Arc::clone(hub)));
-    let made = make();
-    NEAR.set(None);
-    made
+    let _away = Away;
+    make()
+}
+
+/// Forgets the engine, also when a layer of somebody else panics.
+struct Away;
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        NEAR.set(None);
+    }
 }
 
 /// An attempt whose lines are kept.
@@ -150,7 +158,8 @@ impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for LogLayer {
             None => named.task.into(),
         };
         let (seen, kept, dropped) = Default::default();
-        span.extensions_mut().insert(Attempt { hub, run, task, number: named.attempt, seen, kept, dropped });
+        // A second layer of this kind takes the place of the first: to insert twice would be a panic.
+        span.extensions_mut().replace(Attempt { hub, run, task, number: named.attempt, seen, kept, dropped });
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
@@ -180,7 +189,7 @@ impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for LogLayer {
         let dropped = attempt.dropped.load(Ordering::Relaxed);
         if dropped > 0 {
             let message = format!("{dropped} lines before the end of this attempt were left out");
-            attempt.log(Level::WARN, Said { message, fields: Map::new() });
+            attempt.log(Level::WARN, Said { message, ..Said::default() });
         }
     }
 }
@@ -217,6 +226,8 @@ impl Visit for Named {
 struct Said {
     message: String,
     fields: Map<String, Value>,
+    /// How many bytes the texts of the fields have taken.
+    taken: usize,
 }
 
 impl Said {
@@ -251,23 +262,31 @@ impl Visit for Said {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let mut text = Short(String::new());
+        let is_message = field.name() == "message";
+        let room = if is_message { LONGEST } else { LONGEST - self.taken };
+        let mut text = Short { text: String::new(), room };
         // What is too long ends where the room does.
         let is_whole = write!(text, "{value:?}").is_ok();
+        if !is_message {
+            self.taken += text.text.len();
+        }
         // No database keeps this character.
-        let text = text.0.replace('\0', "\u{fffd}");
+        let text = text.text.replace('\0', "\u{fffd}");
         self.keep(field, if is_whole { text } else { text + "…" }.into());
     }
 }
 
 /// A text that takes no more than so much.
-struct Short(String);
+struct Short {
+    text: String,
+    room: usize,
+}
 
 impl Write for Short {
     fn write_str(&mut self, more: &str) -> fmt::Result {
-        let room = LONGEST - self.0.len();
+        let room = self.room - self.text.len();
         let end = (0..=room.min(more.len())).rev().find(|end| more.is_char_boundary(*end)).unwrap_or(0);
-        self.0.push_str(&more[..end]);
+        self.text.push_str(&more[..end]);
         if end == more.len() { Ok(()) } else { Err(fmt::Error) }
     }
 }

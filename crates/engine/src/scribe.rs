@@ -10,10 +10,10 @@ use windlass_store::{LogLine, Store, StoreError, Tally};
 
 /// How long it gathers before it writes.
 const GATHER: Duration = Duration::from_secs(1);
-/// How many lines wait at most: those that come while as many do are lost.
-const WAITING: usize = 10_000;
-/// How many lines are written in one transaction.
-const PORTION: usize = 500;
+/// How many bytes of lines wait at most: those that come while as many do are lost.
+const WAITING: usize = 16 << 20;
+/// How many bytes of lines are written in one transaction, which others wait for.
+const PORTION: usize = 256 << 10;
 /// The length of a minute, in microseconds.
 const MINUTE: i64 = 60_000_000;
 
@@ -27,8 +27,14 @@ type Counted = (Arc<str>, RunState, Time);
 #[derive(Debug, Default)]
 pub(crate) struct Scribe {
     counts: Mutex<HashMap<Counted, i64>>,
-    lines: Mutex<Vec<LogLine>>,
+    lines: Mutex<Lines>,
     noted: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    waiting: Vec<LogLine>,
+    bytes: usize,
 }
 
 impl Scribe {
@@ -43,9 +49,10 @@ impl Scribe {
     #[cfg_attr(not(feature = "logs"), allow(dead_code, reason = "without the layer nobody listens"))]
     pub(crate) fn log(&self, line: LogLine) -> bool {
         let mut lines = self.lines.lock();
-        let has_room = lines.len() < WAITING;
+        let has_room = lines.bytes < WAITING;
         if has_room {
-            lines.push(line);
+            lines.bytes += bytes(&line);
+            lines.waiting.push(line);
             drop(lines);
             self.noted.notify_one();
         }
@@ -93,16 +100,52 @@ impl Scribe {
                 }
             }
         }
-        let lines = mem::take(&mut *self.lines.lock());
-        for portion in lines.chunks(PORTION) {
-            if let Err(error) = store.add_log(portion.to_vec()).await {
+        let mut lines = mem::take(&mut *self.lines.lock()).waiting.into_iter().peekable();
+        while lines.peek().is_some() {
+            let mut size = 0;
+            let portion = std::iter::from_fn(|| {
+                let line = lines.next_if(|_| size < PORTION)?;
+                size += bytes(&line);
+                Some(line)
+            });
+            if let Err(error) = store.add_log(portion.collect()).await {
                 failed("what tasks have logged", &error);
             }
         }
     }
 }
 
+/// How much a line takes, about.
+fn bytes(line: &LogLine) -> usize {
+    size_of::<LogLine>() + line.message.len() + line.fields.as_ref().map_or(0, String::len)
+}
+
 fn failed(what: &str, error: &StoreError) {
     // Nobody waits for it, and nothing depends on it.
     tracing::debug!(%error, "{what} could not be written");
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::RunId;
+
+    use super::*;
+
+    #[test]
+    fn lines_wait_until_their_bytes_fill_the_room() {
+        let scribe = Scribe::default();
+        let line = |message: String| LogLine {
+            run: RunId::new(),
+            at: Time(0),
+            level: 3,
+            task: "load".into(),
+            attempt: 1,
+            message,
+            fields: None,
+            dropped: 0,
+        };
+        let kept = (0..WAITING).take_while(|_| scribe.log(line("a".repeat(4_096)))).count();
+        assert!((WAITING / 8_192..WAITING / 4_096).contains(&kept), "{kept}");
+        assert!(!scribe.log(line("of no room".into())));
+    }
 }

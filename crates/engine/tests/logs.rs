@@ -38,6 +38,18 @@ mod chatter {
     }
 }
 
+#[workflow]
+mod parcels {
+    use super::*;
+
+    #[task]
+    pub async fn pack() -> Result<()> {
+        let long = "a".repeat(3_000);
+        tracing::info!(one = long, two = long, three = long, "packed");
+        Ok(())
+    }
+}
+
 #[flow]
 async fn checkout(cx: &Flow, cents: u32) -> Result<u32> {
     tracing::info!("before");
@@ -90,6 +102,51 @@ async fn of_an_attempt_that_logs_much_some_lines_are_kept_and_the_others_counted
     assert_eq!(lines.last().unwrap().message, "hoarse", "a warning is kept however much was said before it");
     let dropped: u32 = lines.iter().map(|line| line.dropped).sum();
     assert_eq!(dropped as usize + lines.len(), 10_001);
+    Ok(())
+}
+
+#[windlass::test]
+async fn of_two_layers_one_keeps_the_lines_and_neither_stops_the_run(lab: Lab) -> Result<()> {
+    let both = tracing_subscriber::registry().with(windlass::log_layer()).with(windlass::log_layer());
+    let _listening = both.set_default();
+    let engine = lab.engine().workflow(letters::workflow()).launch().await?;
+    let run = engine.start(letters::workflow(), 3).await?;
+    let lines = lines(&lab, run).await;
+    assert!(lines.iter().any(|line| line.message == "out of ink"), "{lines:?}");
+    Ok(())
+}
+
+/// A layer of the program's that has a fault.
+struct Broken;
+
+impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Broken {
+    fn on_new_span(
+        &self,
+        _: &tracing::span::Attributes<'_>,
+        _: &tracing::span::Id,
+        _: tracing_subscriber::layer::Context<'_, S>,
+    ) {
+        panic!("a layer of the program's");
+    }
+}
+
+#[windlass::test]
+async fn a_layer_that_panics_loses_no_run(lab: Lab) -> Result<()> {
+    let _listening = tracing_subscriber::registry().with(windlass::log_layer()).with(Broken).set_default();
+    let engine = lab.engine().workflow(chatter::workflow()).launch().await?;
+    assert_eq!(engine.start(chatter::workflow(), 3).await?.await?, 3);
+    Ok(())
+}
+
+#[windlass::test]
+async fn all_fields_of_a_line_together_have_so_much_room(lab: Lab) -> Result<()> {
+    let _listening = listen();
+    let engine = lab.engine().workflow(parcels::workflow()).launch().await?;
+    let run = engine.start(parcels::workflow(), ()).await?;
+    let lines = lines(&lab, run).await;
+    let fields = json!(lines[0].fields).to_string();
+    assert!(fields.contains(r#""one":"aaa"#) && fields.contains(r#""three":"…""#), "{fields}");
+    assert!((4_096..4_300).contains(&fields.len()), "{}", fields.len());
     Ok(())
 }
 

@@ -1,6 +1,9 @@
 //! What was logged while runs were executed.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
 
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -9,15 +12,19 @@ use windlass_store::LogLine;
 
 use crate::{column, error::Fault, session::Session};
 
-/// Runs that are there, and how many lines each has. They stay as long as the transaction does.
+/// Runs that are there, and how many lines each has.
 const KEPT: &str = "\
-    SELECT r.id, (SELECT count(*) FROM {s}.log WHERE run = r.id) FROM {s}.run AS r WHERE r.id = ANY ($1) FOR KEY SHARE";
+    SELECT r.id, (SELECT count(*) FROM {s}.log WHERE run = r.id) FROM {s}.run AS r WHERE r.id = ANY ($1)";
 const ADD: &str = "\
     INSERT INTO {s}.log (run, at, level, task, attempt, message, fields, dropped) \
     SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::text[], $5::int[], $6::text[], $7::text[], $8::bigint[])";
 const DROP: &str = "\
     UPDATE {s}.log SET dropped = dropped + $2 \
     WHERE seq = (SELECT seq FROM {s}.log WHERE run = $1 ORDER BY seq DESC LIMIT 1)";
+/// Those that are still there stay as long as the transaction does. It comes last, because whoever parks one of them, or sends
+/// it something, waits for this lock.
+const STAY: &str = "SELECT id FROM {s}.run WHERE id = ANY ($1) ORDER BY id FOR KEY SHARE";
+const TAKE_BACK: &str = "DELETE FROM {s}.log WHERE run = ANY ($1)";
 const READ: &str =
     "SELECT at, level, task, attempt, message, fields, dropped FROM {s}.log WHERE run = $1 ORDER BY seq";
 
@@ -46,7 +53,8 @@ async fn add_within(session: &Session, lines: &[LogLine]) -> Result<(), Fault> {
     for row in session.query(KEPT, &[&asked]).await? {
         kept.insert(column::run_id(&row, 0)?, row.try_get(1)?);
     }
-    let (mut new, mut dropped) = (Columns::default(), HashMap::<Uuid, i64>::new());
+    // In the order of runs, so that two who write of the same runs never wait for each other.
+    let (mut new, mut dropped) = (Columns::default(), BTreeMap::<Uuid, i64>::new());
     for line in lines {
         let Some(count) = kept.get_mut(&line.run) else { continue };
         let run = column::run(line.run);
@@ -68,6 +76,12 @@ async fn add_within(session: &Session, lines: &[LogLine]) -> Result<(), Fault> {
     session.execute(ADD, &[runs, ats, levels, tasks, attempts, messages, fields, before]).await?;
     for (run, count) in dropped {
         session.execute(DROP, &[&run, &count]).await?;
+    }
+    let stay = session.query(STAY, &[&asked]).await?;
+    let stay = stay.iter().map(|row| row.try_get(0)).collect::<Result<HashSet<Uuid>, _>>()?;
+    asked.retain(|run| !stay.contains(run));
+    if !asked.is_empty() {
+        session.execute(TAKE_BACK, &[&asked]).await?;
     }
     Ok(())
 }
