@@ -109,8 +109,8 @@ impl Watcher {
         if news.tasks || *anything || node.guests.are_of_any(&news.ended) {
             node.guests.changed.notify_one();
         }
-        if news.runs || !news.ended.is_empty() {
-            // Whatever ended or was given up may have had a slot of a queue.
+        if news.runs || news.tasks || !news.ended.is_empty() {
+            // Whatever ended or was given up may have had a slot of a queue, which runs and attempts share.
             node.slot_is_free();
         }
     }

@@ -76,6 +76,8 @@ impl Link {
         let mut told = Told::default();
         loop {
             let deaf = self.listen(&mut told).await;
+            // What was about to be said may have gone with the connection.
+            self.unsaid.lose();
             if !std::mem::replace(&mut told.deaf, true) {
                 let why = match deaf {
                     Deaf::Lost(why) => why,

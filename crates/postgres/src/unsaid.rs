@@ -155,6 +155,18 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_is_sent_much_is_named_once() {
+        let (unsaid, run) = (Unsaid::default(), RunId::new());
+        for _ in 0..3 {
+            let mut news = News::default();
+            (0..NAMED).for_each(|_| news.sent_to(run));
+            unsaid.add(&news);
+        }
+        let Some(Hint::News(news)) = heard_of(&unsaid).pop().flatten() else { panic!("it can be named") };
+        assert_eq!(news.mail, [run]);
+    }
+
+    #[test]
     fn strange_words_may_mean_anything() {
         assert_eq!(heard(&probe("me")), None);
         for words in ["sql", "me", "me ", "me more", "me runs more", "me mx", "me é"] {

@@ -31,7 +31,10 @@ impl News {
     /// Notes that a run was sent something. It may have waited for that.
     pub fn sent_to(&mut self, run: RunId) {
         self.runs = true;
-        self.mail.push(run);
+        // Many things that are sent in one transaction are mostly for one run.
+        if self.mail.last() != Some(&run) {
+            self.mail.push(run);
+        }
     }
 
     /// Notes that the outcome of a published attempt came to a run.
@@ -44,7 +47,8 @@ impl News {
     pub fn add(&mut self, other: &Self) {
         self.runs |= other.runs;
         self.tasks |= other.tasks;
-        self.mail.extend(&other.mail);
+        let is_known = self.mail.last().is_some_and(|last| other.mail.first() == Some(last));
+        self.mail.extend(&other.mail[usize::from(is_known)..]);
         self.ended.extend(&other.ended);
     }
 }
