@@ -285,6 +285,8 @@ fn refuse(url: &str, reason: String) -> OpenError {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{prop_assert, proptest};
+
     use super::*;
 
     fn parse(url: &str) -> Result<Location, OpenError> {
@@ -352,6 +354,24 @@ mod tests {
                 text.contains(word) && !text.contains("secret") && !text.contains("cret@"),
                 "{url}: {text}"
             );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_odd_to_be_answered_and_no_answer_tells_the_password(
+            begin in "postgres(ql)?://|.{0,6}",
+            host in "[a-z0-9.:,%\\[\\]]{0,20}(/[a-z%]{0,6})?|.{0,20}",
+            options in proptest::collection::vec(
+                "(schema|wait|pooler|sslmode|listen_url|connect_timeout|port|host|[a-z_]{0,8})=([a-z0-9%]{0,8}|.{0,8})",
+                0..4,
+            ),
+        ) {
+            let url = format!("{begin}me:pass-word@{host}?{}", options.join("&"));
+            if let Err(error) = parse(&url) {
+                let text = error.to_string();
+                prop_assert!(!text.contains("pass-word"), "{url}: {text}");
+            }
         }
     }
 }

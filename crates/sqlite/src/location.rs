@@ -128,6 +128,8 @@ fn decode(path: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{prop_assert, prop_assert_eq, proptest};
+
     use super::*;
 
     fn file(path: &str) -> Where {
@@ -190,6 +192,25 @@ mod tests {
         ] {
             let error = Location::parse(url).unwrap_err().to_string();
             assert!(error.contains(part), "{url}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_odd_to_be_answered(
+            url in "(sqlite:(//)?)?[a-z%?=&:/.0-9]{0,30}(\\?(mode|synchronous|[a-z]{0,4})=.{0,6})?|.{0,40}",
+        ) {
+            match Location::parse(&url) {
+                Ok(Location { place: Where::File(path), .. }) => prop_assert!(!path.as_os_str().is_empty()),
+                Ok(_) => prop_assert!(url.contains(":memory:")),
+                Err(error) => prop_assert!(error.to_string().contains(&url)),
+            }
+        }
+
+        #[test]
+        fn any_path_survives_its_url(path in "[^\0]{1,20}") {
+            let url = format!("sqlite:///{}", encode(&path));
+            prop_assert_eq!(Location::parse(&url).unwrap().place, file(&format!("/{path}")));
         }
     }
 }
