@@ -11,12 +11,12 @@ mod chore;
 mod driver_range;
 mod examples;
 mod features;
+mod lengthy;
 mod licences;
 mod options;
 mod page;
 mod pages;
 mod sizes;
-mod sweep;
 mod test;
 mod tools;
 mod workspace;
@@ -36,6 +36,8 @@ The project's chores.
   cargo xtask pages           the links and Rust blocks of README and docs, and that every option has its page
   cargo xtask sweep           a function of a hundred calls, killed at every boundary of a record, on both
                               stores; some minutes, and no part of test
+  cargo xtask soak            five minutes of work of every kind on each store, with kills: it stays as quick,
+                              and as small; no part of test, WINDLASS_SOAK_MINUTES makes it longer
   cargo xtask bench [ARGS]    the workloads beside the raw limit of the store, in a release build
                               (cargo xtask bench --help says what can be asked; with --peers it builds
                               the other crates of bench/peers too)
@@ -55,10 +57,8 @@ fn main() -> ExitCode {
         "test" => pace(rest).and_then(|pace| test::run(&workspace, pace)),
         "check" => pace(rest).and_then(|pace| check::run(&workspace, pace)),
         "pages" => pages::check(&workspace).and_then(|()| options::check(&workspace)),
-        "sweep" => match rest {
-            [] => sweep::run(&workspace),
-            [other, ..] => Err(format!("`{other}` is not understood: a sweep takes no options")),
-        },
+        "sweep" => plain(rest).and_then(|()| lengthy::sweep(&workspace)),
+        "soak" => plain(rest).and_then(|()| lengthy::soak(&workspace)),
         "bench" => bench::run(&workspace, rest),
         "ui" => page::wish(rest).and_then(|wish| page::run(&workspace, wish)),
         "help" | "--help" | "-h" => {
@@ -88,6 +88,13 @@ fn pace(arguments: &[String]) -> Result<Pace, String> {
         [] => Ok(Pace::Full),
         [only] if only == "--fast" => Ok(Pace::Fast),
         [other, ..] => Err(format!("`{other}` is not understood: the only option is --fast")),
+    }
+}
+
+fn plain(arguments: &[String]) -> Result<(), String> {
+    match arguments {
+        [] => Ok(()),
+        [other, ..] => Err(format!("`{other}` is not understood: this takes no options")),
     }
 }
 

@@ -1,6 +1,7 @@
 //! A process of a test, as the test sees it.
 
 use std::{
+    ffi::OsStr,
     io::{BufRead, BufReader, Write},
     os::unix::process::ExitStatusExt,
     process::{Child as Process, ChildStdin, Command, ExitStatus, Stdio},
@@ -34,12 +35,18 @@ pub struct Child {
 
 impl Child {
     pub fn spawn(role: Role) -> Self {
+        Self::spawn_with(role, [])
+    }
+
+    /// The same, with these in its environment.
+    pub fn spawn_with<const N: usize>(role: Role, variables: [(&str, &OsStr); N]) -> Self {
         let room = Room::at(&role.room);
         let errors = room.file(&format!("{}.stderr", role.name));
         let errors = std::fs::File::options().create(true).append(true).open(errors).expect("a file opens");
         let mut process = Command::new(std::env::current_exe().expect("this binary has a path"))
             .args(["--exact", "program::program", "--ignored", "--nocapture"])
             .env(VARIABLE, serde_json::to_string(&role).expect("a role is JSON"))
+            .envs(variables)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(errors)
@@ -124,7 +131,7 @@ impl Child {
     }
 
     /// How many bytes of memory the child has in use.
-    #[cfg(all(feature = "postgres", target_os = "linux"))]
+    #[cfg(target_os = "linux")]
     pub fn memory(&self) -> u64 {
         let status =
             std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the child lives");

@@ -22,10 +22,15 @@ use crate::{
 };
 
 /// A step of the graph, which attempt it was, and how that ended.
-type Fact = (String, u32, StepKind);
+pub type Fact = (String, u32, StepKind);
 
+/// What is recorded of a run: twenty tasks, of which one has four instances, and one fails twice before it completes.
+pub const FACTS: usize = 19 + 4 + 2;
 /// How often a program may be started before it must be done.
 const BOOTS: usize = 12;
+
+/// How many runs such a program starts.
+pub const RUNS: usize = 2;
 
 /// Where the databases are.
 pub enum Place {
@@ -68,8 +73,7 @@ impl Sweep {
         assert!(status.success(), "the program ends by itself: {status}\n{}", child.last_words());
         let took = began.elapsed();
         let facts = records(&room).into_values().next().expect("there are runs");
-        // Twenty tasks, of which one has four instances, and one fails twice before it completes.
-        assert_eq!(facts.len(), 19 + 4 + 2, "{facts:?}");
+        assert_eq!(facts.len(), FACTS, "{facts:?}");
         Self { place, facts, took }
     }
 }
@@ -79,13 +83,15 @@ fn role(room: &Room, boot: usize, kill: Option<Boundary>) -> Role {
 }
 
 /// What is recorded of each run, all of which must be completed.
-fn records(room: &Room) -> BTreeMap<RunId, BTreeSet<Fact>> {
+pub fn records(room: &Room) -> BTreeMap<RunId, BTreeSet<Fact>> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime starts");
     runtime.block_on(async {
         let store = room.store().await;
         let mut records = BTreeMap::new();
-        for run in store.find(Query::default()).await.expect("runs can be found").runs {
+        for run in
+            store.find(Query { limit: 1000, ..Query::default() }).await.expect("runs can be found").runs
+        {
             assert_eq!(run.standing.state(), RunState::Completed, "{run:?}");
             let image = store.load(run.id).await.expect("a run can be loaded").expect("the run is there");
             let ended = image.steps.into_iter().filter(|step| step.kind != StepKind::Started);
@@ -113,10 +119,10 @@ pub fn recorded_before(room: &Room, boot: usize) -> Option<HashSet<Attempt>> {
     Some(room.lines(&name).iter().map(|line| attempt(line)).collect())
 }
 
-/// Holds the ledger against the records.
-fn check(expected: &BTreeSet<Fact>, room: &Room, boots: usize, story: &str) {
+/// Holds the ledger against the records of so many runs.
+pub fn check(expected: &BTreeSet<Fact>, room: &Room, runs: usize, boots: usize, story: &str) {
     let records = records(room);
-    assert_eq!(records.len(), 2, "{story}: two runs were started, each under a key");
+    assert_eq!(records.len(), runs, "{story}: that many runs were started, each under a key");
     for acknowledged in room.lines("acknowledged") {
         let run = acknowledged.parse().expect("a run id");
         assert!(records.contains_key(&run), "{story}: run {run} was acknowledged and is lost");
@@ -148,7 +154,11 @@ fn check(expected: &BTreeSet<Fact>, room: &Room, boots: usize, story: &str) {
 
 /// Nothing began before all that it depends on was recorded: whatever a boot executed, the next one found the
 /// records of its dependencies.
-fn check_order(executed: &HashMap<Attempt, Vec<String>>, known: &[Option<HashSet<Attempt>>], story: &str) {
+pub fn check_order(
+    executed: &HashMap<Attempt, Vec<String>>,
+    known: &[Option<HashSet<Attempt>>],
+    story: &str,
+) {
     let ledger = Arc::new(Ledger::open(Path::new("/dev/null"), "nobody"));
     let workflow = graph::twenty(&ledger);
     let definition = workflow.definition();
@@ -210,7 +220,7 @@ impl Sweep {
         let mut second = Child::spawn(role(&room, 1, None));
         let status = second.end();
         assert!(status.success(), "{story}: {status} after a restart\n{}", second.last_words());
-        check(&self.facts, &room, 2, &story);
+        check(&self.facts, &room, RUNS, 2, &story);
         true
     }
 
@@ -249,7 +259,7 @@ impl Sweep {
             }
             let status = child.end();
             assert!(status.success(), "{story}: {status}\n{}", child.last_words());
-            check(&self.facts, &room, boot + 1, &story);
+            check(&self.facts, &room, RUNS, boot + 1, &story);
             return kills;
         }
         panic!("{story}: the program is not done after {BOOTS} boots");

@@ -33,6 +33,8 @@ mod new_code;
 #[cfg(all(feature = "postgres", target_os = "linux"))]
 mod outage;
 mod poison;
+#[cfg(target_os = "linux")]
+mod power_cut;
 mod program;
 #[cfg(feature = "postgres")]
 #[path = "../transactions/proxy.rs"]
@@ -43,6 +45,8 @@ mod role;
 mod room;
 #[cfg(feature = "schedule")]
 mod schedules;
+#[cfg(all(feature = "schedule", target_os = "linux"))]
+mod soak;
 mod spread;
 mod stage;
 mod stopping;

@@ -17,6 +17,7 @@ use windlass_store::{Act, CommitMoment, Query, Store, Unit};
 
 use crate::{
     child::{GO_ON, MARK, kill_at, kill_me, leave_trap, wait_in_trap},
+    crash_sweep::RUNS,
     entries,
     faulty::{Asked, Fault, Faulty},
     graph, journal,
@@ -54,6 +55,10 @@ fn program() {
     runtime.expect("a runtime starts").block_on(async {
         match role.part {
             Part::Sweep { kill } => sweep(&role, &room, ledger, kill).await,
+            #[cfg(target_os = "linux")]
+            Part::Toil => crate::power_cut::toil(&role, &room, ledger).await,
+            #[cfg(all(feature = "schedule", target_os = "linux"))]
+            Part::Soak => crate::soak::serve(&role, &room, ledger, orders()).await,
             Part::Travel { by_machine, links, kill } => {
                 crate::flow_sweep::travel(&role, &room, ledger, by_machine, links, kill).await
             }
@@ -106,7 +111,7 @@ async fn sweep(role: &Role, room: &Room, ledger: Arc<Ledger>, kill: Option<Bound
     }
     let engine = builder.launch().await.expect("the engine launches");
     let mut runs = Vec::new();
-    for number in 0..2 {
+    for number in 0..RUNS as u64 {
         let start = engine.start(workflow.clone(), number).key(format!("run-{number}"));
         let run = start.await.expect("the run starts");
         room.append("acknowledged", &run.id().to_string());
@@ -121,7 +126,7 @@ async fn sweep(role: &Role, room: &Room, ledger: Arc<Ledger>, kill: Option<Bound
 /// Writes down what is recorded before this process does anything. A process that is killed meanwhile leaves
 /// nothing.
 pub async fn note_records(store: &dyn Store, role: &Role, room: &Room) {
-    let found = store.find(Query::default()).await.expect("runs can be found");
+    let found = store.find(Query { limit: 1000, ..Query::default() }).await.expect("runs can be found");
     let mut lines = String::new();
     for run in found.runs {
         let image = store.load(run.id).await.expect("a run can be loaded").expect("the run is there");

@@ -29,6 +29,12 @@ pub enum Part {
         /// When to kill itself.
         kill: Option<Boundary>,
     },
+    /// Starts a hundred runs of that graph under keys, a few at a time, and sees them to their ends.
+    #[cfg(target_os = "linux")]
+    Toil,
+    /// Starts runs of every kind until it is told to rest.
+    #[cfg(all(feature = "schedule", target_os = "linux"))]
+    Soak,
     /// Starts two durable functions under keys, or two state machines, and sees them to their ends.
     Travel {
         /// Whether it is state machines.
