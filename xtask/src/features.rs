@@ -13,6 +13,7 @@ struct Apart {
 }
 
 const APART: &[Apart] = &[
+    Apart { feature: "encryption", reason: "it adds a codec, and nothing else uses it" },
     Apart {
         feature: "jiff",
         reason: "it adds conversions to `Time` and a re-export, and nothing else uses either",

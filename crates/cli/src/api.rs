@@ -9,7 +9,7 @@ use axum::{
 };
 use serde_json::Value;
 use tower::ServiceExt;
-use windlass::Client;
+use windlass::{Client, Encrypted};
 use windlass_server::{Caller, Role};
 
 use crate::{remote::Remote, trouble::Trouble};
@@ -121,9 +121,13 @@ fn somebody() -> String {
         .unwrap_or_else(|| "somebody".to_owned())
 }
 
-/// Connects to a database.
+/// Connects to a database. Whoever has the keys in the environment reads what is encrypted.
 pub(crate) async fn connect(url: &str) -> Result<Client, Trouble> {
-    Client::connect(url).await.map_err(|error| Trouble::Database(error.to_string()))
+    let client = match Encrypted::from_env().map_err(|error| Trouble::Url(error.to_string()))? {
+        Some(codec) => Client::connect_with(url, codec).await,
+        None => Client::connect(url).await,
+    };
+    client.map_err(|error| Trouble::Database(error.to_string()))
 }
 
 fn problem(body: &Value) -> Trouble {

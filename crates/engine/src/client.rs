@@ -51,9 +51,18 @@ impl Client {
     ///
     /// When the database cannot be opened.
     pub fn connect(url: &str) -> impl Future<Output = Result<Self, Error>> + Send {
+        Self::connect_with(url, Compressed::default())
+    }
+
+    /// The same where payloads are written by another codec: the one that the engines on that database have.
+    ///
+    /// # Errors
+    ///
+    /// When the database cannot be opened.
+    pub fn connect_with(url: &str, codec: impl Codec) -> impl Future<Output = Result<Self, Error>> + Send {
         boxed(async move {
             let store = crate::stores::open(url).await?;
-            Self::over(store, Arc::new(Compressed::default())).await
+            Self::over(store, Arc::new(codec)).await
         })
     }
 

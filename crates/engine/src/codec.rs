@@ -25,6 +25,11 @@ pub trait Codec: Send + Sync + 'static {
     ///
     /// When they were not written by a codec that this one knows, or are damaged.
     fn decode(&self, kept: Bytes) -> Result<Bytes, CodecError>;
+
+    /// Whether what tasks log is encoded as well, because the database is not to see it. Default: it is not.
+    fn hides(&self) -> bool {
+        false
+    }
 }
 
 /// Why a payload could not be written or read.
@@ -57,6 +62,10 @@ impl Codec for Guarded {
 
     fn decode(&self, kept: Bytes) -> Result<Bytes, CodecError> {
         guard(|| self.0.decode(kept)).unwrap_or_else(panicked)
+    }
+
+    fn hides(&self) -> bool {
+        self.0.hides()
     }
 }
 

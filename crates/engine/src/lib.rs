@@ -75,6 +75,8 @@ mod discard;
 #[cfg(all(doctest, feature = "sqlite", feature = "macros"))]
 mod doc_tests;
 mod drive;
+#[cfg(feature = "encryption")]
+mod encrypted;
 mod engine;
 mod error;
 mod executor;
@@ -86,6 +88,7 @@ mod guest;
 mod guests;
 mod handle;
 mod heart;
+mod hex;
 mod history;
 mod hub;
 mod identity;
@@ -146,6 +149,8 @@ pub use client::Client;
 pub use codec::{Codec, CodecError, Compressed};
 pub use counts::StateCount;
 pub use cx::{Condition, Cx};
+#[cfg(feature = "encryption")]
+pub use encrypted::{Encrypted, EncryptionKey};
 pub use engine::{Engine, EngineBuilder};
 pub use error::{Error, RunError};
 pub use executor::{Assignment, Executing, Executor};

@@ -19,7 +19,7 @@ use tracing_subscriber::{Layer, layer::Context, registry::LookupSpan};
 use windlass_core::RunId;
 use windlass_store::LogLine;
 
-use crate::{flow::current_step, hub::Hub};
+use crate::{flow::current_step, hub::Hub, logs::seal};
 
 /// The name of the span around an attempt.
 pub(crate) const SPAN: &str = "windlass.attempt";
@@ -125,7 +125,7 @@ impl Attempt {
             fields: (!said.fields.is_empty()).then(|| Value::Object(said.fields).to_string()),
             dropped,
         };
-        if self.hub.scribe.log(line) {
+        if self.hub.scribe.log(seal(&*self.hub.codec, line)) {
             self.kept.fetch_add(1, Ordering::Relaxed);
         } else {
             self.dropped.fetch_add(dropped + 1, Ordering::Relaxed);

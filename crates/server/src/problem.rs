@@ -120,6 +120,14 @@ impl From<Error> for Problem {
                 tracing::warn!(%error, "a request found the database out of reach");
                 "the database cannot be used right now: try again".to_owned()
             }
+            // Why is for the log: it may show some of the payload.
+            Error::Decode { what, .. } => {
+                tracing::error!(%error, "a payload could not be read");
+                format!(
+                    "{what} cannot be read here: it may be encrypted with a key that this program was not given, or written \
+                     by another codec; the log of the server says more"
+                )
+            }
             _ if status.is_server_error() => {
                 tracing::error!(%error, "a request could not be carried out");
                 "the request could not be carried out: the log of the server says why".to_owned()
