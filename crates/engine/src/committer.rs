@@ -1,6 +1,7 @@
 //! Group commit.
 
 mod answers;
+mod aside;
 #[cfg(feature = "schedule")]
 mod group;
 mod queue;
@@ -17,6 +18,7 @@ use std::{
 };
 
 use answers::Answers;
+use aside::Aside;
 use queue::{Batch, Queue, Replier};
 use tokio::{
     runtime::Handle,
@@ -25,7 +27,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use windlass_core::{NodeId, RunId};
-use windlass_store::{Act, Refusal, Store, StoreError, Unit, Written};
+use windlass_store::{Act, Answer, Refusal, Store, StoreError, Unit, Written};
 
 use crate::{
     Error,
@@ -49,6 +51,9 @@ thread_local! {
 
 /// How many units of callers (starts, orders) may wait to be committed before callers have to wait.
 const CALLERS: usize = 20_000;
+
+/// After how long what was set aside is written again, at the earliest.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What became of a unit.
 pub(crate) type Fate = Result<Written, Lost>;
@@ -112,9 +117,11 @@ impl Reply {
 /// Woken by whatever is submitted, and by the store's answers.
 ///
 /// A store that can write several batches at once has as many lanes, and one more for what schedules and triggers start.
-/// What belongs to one run uses one lane, so that it is written in order.
+/// What belongs to one run uses one lane, so that it is written in order. Units with keys may have to wait for a stranger's
+/// transaction: they have a lane of their own, and those that meet one are set aside.
 pub(crate) struct Committer {
     lanes: Vec<Lane>,
+    aside: Aside,
     callers: Semaphore,
     /// Who sends items to batches here, and how many were sent.
     #[cfg(feature = "schedule")]
@@ -136,6 +143,32 @@ struct Lane {
     submitted: Notify,
 }
 
+/// How a batch is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// All or nothing, in the name of this process.
+    Plain,
+    /// The same, without what would have to wait for a stranger's transaction.
+    Keyed,
+    /// As keyed, in nobody's name: whoever waits for the transactions of the node, to declare a queue or to leave, does not
+    /// wait for a stranger.
+    Nameless,
+}
+
+impl Way {
+    fn commit(
+        self,
+        store: &dyn Store,
+        node: Option<NodeId>,
+        units: Arc<Vec<Unit>>,
+    ) -> Answer<'_, Vec<Result<Written, Refusal>>> {
+        match self {
+            Self::Plain => store.commit(node, units),
+            Self::Keyed | Self::Nameless => store.commit_apart(node, units),
+        }
+    }
+}
+
 /// Whether it may have to wait for whoever takes the same key, or declares the same queue by a key in it.
 fn has_key(unit: &Unit) -> bool {
     match &unit.act {
@@ -149,6 +182,7 @@ impl Committer {
     pub(crate) fn new(lanes: usize, identity: Arc<Identity>, user: Handle) -> Self {
         Self {
             lanes: (0..if lanes > 1 { lanes + 1 } else { 1 }).map(|_| Lane::default()).collect(),
+            aside: Aside::default(),
             callers: Semaphore::new(CALLERS),
             #[cfg(feature = "schedule")]
             sent: (windlass_core::ClaimId::new().0, parking_lot::Mutex::new(0)),
@@ -276,13 +310,55 @@ impl Committer {
                 }
             }
             self.callers.add_permits(batch.callers());
+            if self.is_keyed(lane) {
+                batch = self.aside.divert(batch);
+                if batch.is_empty() {
+                    continue;
+                }
+            }
             let was_quiet = mem::replace(&mut is_quiet, batch.weight() <= FEW);
             let at_once = was_quiet && is_quiet && batch.is_progress();
-            again = self.write_batch(&*store, batch, at_once, &stop).await;
+            let way = if self.is_keyed(lane) { Way::Keyed } else { Way::Plain };
+            again = self.write_batch(&*store, batch, way, at_once, &stop).await;
             if self.watchers.load(Ordering::Relaxed) > 0 {
                 changed.tell();
             }
         }
+    }
+
+    /// Writes what was set aside, a little at a time, until there is nothing more to write.
+    pub(crate) async fn run_aside(&self, store: Arc<dyn Store>, stop: CancellationToken, changed: &News) {
+        while !stop.is_cancelled() {
+            let (batch, way) = self.aside.take();
+            if batch.is_empty() {
+                tokio::select! {
+                    () = self.aside.added() => {}
+                    () = stop.cancelled() => {}
+                }
+                continue;
+            }
+            let again = self.write_batch(&*store, batch, way, false, &stop).await;
+            self.aside.put_back(again);
+            if self.watchers.load(Ordering::Relaxed) > 0 {
+                changed.tell();
+            }
+            // A store may say at once that it would have to wait.
+            tokio::select! {
+                _ = tokio::spawn(boxed(sleep(PAUSE))) => {}
+                () = stop.cancelled() => {}
+            }
+        }
+        self.aside.close().refuse(&Lost::Failed(StoreError::Closed));
+    }
+
+    /// Whether a lane is for what may have to wait for a stranger's transaction.
+    fn is_keyed(&self, lane: usize) -> bool {
+        self.lanes.len().checked_sub(2) == Some(lane)
+    }
+
+    /// Whether there is a lane whose units may be set aside.
+    pub(crate) const fn sets_aside(&self) -> bool {
+        self.lanes.len() > 1
     }
 
     /// Writes a batch, again and again while the store is out of reach. Gives back what must be written
@@ -291,6 +367,7 @@ impl Committer {
         &self,
         store: &dyn Store,
         batch: Batch,
+        way: Way,
         mut at_once: bool,
         stop: &CancellationToken,
     ) -> Batch {
@@ -298,7 +375,11 @@ impl Committer {
         if batch.is_empty() {
             return batch;
         }
-        let Some(node) = self.identity.settled(stop).await else {
+        let node = match way {
+            Way::Nameless => Some(None),
+            Way::Plain | Way::Keyed => self.identity.settled(stop).await,
+        };
+        let Some(node) = node else {
             batch.refuse(&Lost::Failed(StoreError::Closed));
             return Batch::default();
         };
@@ -312,7 +393,7 @@ impl Committer {
             let fate = match here {
                 Some(answers) => Ok(answers),
                 None => tokio::select! {
-                    fate = store.commit(node, Arc::clone(&units)) => fate,
+                    fate = way.commit(store, node, Arc::clone(&units)) => fate,
                     // The lease lapsed while the store did not answer: what became of the batch is found out
                     // under the next identity.
                     () = self.identity.lost(node) => Err(StoreError::Fenced),
@@ -321,11 +402,22 @@ impl Committer {
             match fate {
                 Ok(answers) => {
                     self.meter.committed(units.len());
-                    let units = Arc::try_unwrap(units).unwrap_or_default();
+                    let mut units = Arc::try_unwrap(units).unwrap_or_else(|shared| match way {
+                        Way::Plain => Vec::new(),
+                        Way::Keyed | Way::Nameless => shared.to_vec(),
+                    });
+                    let (repliers, answers, again) = match way {
+                        Way::Plain => (repliers, answers, Batch::default()),
+                        Way::Keyed | Way::Nameless => self.aside.set_aside(&mut units, repliers, answers),
+                    };
                     // What follows from a client's answers is none of the user's code, and needs none of its threads.
                     let user = node.is_some().then_some(&self.user);
                     Answers::hand_on(user, repliers, answers, units);
-                    return Batch::default();
+                    if stop.is_cancelled() {
+                        again.refuse(&Lost::Failed(StoreError::Closed));
+                        return Batch::default();
+                    }
+                    return again;
                 }
                 Err(StoreError::Fenced) => {
                     self.identity.lose(node);

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use windlass_store::{DefinitionId, DefinitionRow, Store};
 
 use crate::{
@@ -171,19 +171,25 @@ impl Engine {
     /// Takes this node out of the cluster. Runs whose blocking code still executes stay held, so that nobody
     /// else runs them meanwhile.
     async fn leave(&self, patience: Duration) -> Result<(), Error> {
+        /// After how long a database that was out of reach is asked again.
+        const AGAIN: Duration = Duration::from_millis(200);
         self.node.leaving.cancel();
         // One whose lease ran out while the database was out of reach holds its runs until the database knows.
         let Some(id) = self.client.hub().identity.last() else { return Ok(()) };
         if !self.node.blocking.is_empty() {
             return Err(Error::Unavailable("blocking code is still running".to_owned()));
         }
-        match timeout(patience, self.client.hub().store.leave(id)).await {
-            Ok(Ok(()) | Err(windlass_store::StoreError::Fenced)) => {
-                self.client.hub().identity.give_up(id);
-                Ok(())
+        let end = Instant::now() + patience;
+        loop {
+            match timeout_at(end, self.client.hub().store.leave(id)).await {
+                Ok(Ok(()) | Err(windlass_store::StoreError::Fenced)) => {
+                    self.client.hub().identity.give_up(id);
+                    return Ok(());
+                }
+                Ok(Err(error)) if error.is_temporary() && Instant::now() + AGAIN < end => sleep(AGAIN).await,
+                Ok(Err(error)) => return Err(error.into()),
+                Err(_) => return Err(Error::deadline("leaving", patience)),
             }
-            Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(Error::deadline("leaving", patience)),
         }
     }
 

@@ -79,6 +79,13 @@ impl Hub {
                 committer.committer.run(lane, store, closed, &committer.changed).await;
             });
         }
+        if hub.committer.sets_aside() {
+            let committer = Arc::clone(&hub);
+            drive(hub.backroom.timers(), async move {
+                let (store, closed) = (Arc::clone(&committer.store), committer.closed.clone());
+                committer.committer.run_aside(store, closed, &committer.changed).await;
+            });
+        }
         hub
     }
 

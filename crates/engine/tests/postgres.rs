@@ -279,6 +279,60 @@ async fn a_key_that_a_stranger_has_taken_and_not_committed_holds_up_nobody_else(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stranger_who_never_commits_holds_up_nobody_but_who_wants_the_same_key() -> Result<()> {
+    const WORD: Event<String> = Event::new("word");
+    let url = url();
+    let engine =
+        Engine::open(url.as_str()).workflow(chain::workflow()).workflow(alone::workflow()).launch().await?;
+    let client = engine.client().clone();
+    let later = client.start(chain::workflow(), 5).delay(std::time::Duration::from_secs(3600)).await?;
+    let mut strangers = Vec::new();
+    for key in ["never", "undone", "done"] {
+        let stranger = application().await;
+        let take = format!("BEGIN; SELECT {}.start('chain', '1', key => '{key}')", schema(&url));
+        stranger.batch_execute(&take).await.unwrap();
+        strangers.push(stranger);
+    }
+    let waits = |key: &'static str| {
+        let client = client.clone();
+        tokio::spawn(async move { client.start(chain::workflow(), 1).key(key).await })
+    };
+    let [never, undone, done] = ["never", "undone", "done"].map(waits);
+    let watcher = self::application().await;
+    let waiting =
+        "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'";
+    // Whoever waits for a stranger waits for ever.
+    let patience = std::time::Duration::from_secs(60);
+    tokio::time::timeout(patience, async {
+        while watcher.query(waiting, &[&schema(&url)]).await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        for number in 0..20 {
+            let (key, word) = (format!("key {number}"), format!("word {number}"));
+            assert_eq!(engine.start(alone::workflow(), number).key(key).await?.await?, number);
+            later.send(WORD, &word).key(&word).await?;
+        }
+        engine.queue("mail").concurrency(3).await?;
+        let [_, undoes, does] = &strangers[..] else { unreachable!("there are three") };
+        undoes.batch_execute("ROLLBACK").await.unwrap();
+        assert_eq!(undone.await.unwrap()?.await?, 4);
+        does.batch_execute("COMMIT").await.unwrap();
+        let run = done.await.unwrap()?;
+        assert_eq!(run.await?, 4);
+        Ok::<_, windlass::Error>(())
+    })
+    .await
+    .expect("nobody waits for a stranger but who wants the same key")?;
+    assert!(!never.is_finished(), "a key that nobody has for sure was given away");
+    // It waits even now, and its caller hears that it is not to be.
+    engine.stop().await?;
+    let error = never.await.unwrap().unwrap_err();
+    assert!(matches!(error.code(), "stopped" | "unknown_fate"), "{error}");
+    assert_eq!(client.nodes().await?.len(), 0, "nothing is left of the engine");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_a_node_holds_without_having_been_told_goes_on() -> Result<()> {
     let url = url();
     let engine = Engine::open(url.as_str())

@@ -148,24 +148,48 @@ pub(crate) fn key_of_another(unit: &Unit) -> Option<(&str, &str)> {
     Some((&new.workflow, &key.key))
 }
 
+/// What the units of a batch have to do with each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bond {
+    /// All are written, or none.
+    Together,
+    /// One that would have to wait for long is left out.
+    Apart,
+}
+
+/// How long a unit waits for a stranger's transaction once somebody in its batch has waited for too long.
+const BRIEF: &str = "SET LOCAL lock_timeout = '50ms'";
+/// So many units are written one by one in no time.
+const FEW: usize = 64;
+
 /// Writes a batch, in order, and answers each unit. Also says what others may want to know.
 pub(crate) async fn commit(
     session: &Session,
     held: &Mutex<Held>,
     node: Option<NodeId>,
     units: &[Unit],
+    bond: Bond,
 ) -> Result<(Answers, News), Fault> {
     let _under_way = UnderWay::begin(held);
     let known = known(&held.lock(), node, units);
     let parents = Parents::of(session, units, &known).await?;
     let empty = part_with(&mut held.lock(), units);
     let batch = Given { node, units, parents, empty };
-    let mut written = attempt(session, &batch, Care::Little(&known)).await;
+    let is_apart = bond == Bond::Apart;
+    // Whoever takes care of each unit meets the next stranger at a smaller price; but there must not be many.
+    let care = match is_apart && units.len() <= FEW && held.lock().has_met_a_stranger() {
+        true => Care::Brief,
+        false => Care::Little(&known),
+    };
+    let mut written = attempt(session, &batch, care).await;
     for care in [Care::Some, Care::Full] {
         if matches!(&written, Err(fault) if fault.is_of_data()) {
             // One of them cannot be written, or was written before: it must not take the others with it.
             written = attempt(session, &batch, care).await;
         }
+    }
+    if is_apart && matches!(&written, Err(fault) if fault.is_lock()) {
+        written = attempt(session, &batch, Care::Brief).await;
     }
     let mut held = held.lock();
     if let (Err(fault), Some(node)) = (&written, node)
@@ -174,6 +198,9 @@ pub(crate) async fn commit(
         held.gone(node);
     }
     let (answers, changes) = written.inspect_err(|_| held.give_back(batch.empty))?;
+    if is_apart && answers.contains(&Err(Refusal::Busy)) {
+        held.meets_a_stranger();
+    }
     if let Some(node) = node.filter(|_| changes.begun.iter().any(|begun| begun.held.is_some())) {
         let rows: HashMap<RunId, (ClaimId, i64)> =
             changes.begun.iter().filter_map(|begun| Some((begun.run, begun.held?))).collect();
@@ -233,6 +260,8 @@ enum Care<'k> {
     Some,
     /// Nothing.
     Full,
+    /// Nothing, and nobody is waited for: whatever meets a stranger's transaction is left out.
+    Brief,
 }
 
 /// Whether there is nothing to look up: no run is given up or takes anything in, and everything is known of those that
@@ -248,7 +277,8 @@ fn is_plain(units: &[Unit], known: &[Option<Facts>]) -> bool {
 async fn attempt(session: &Session, batch: &Given<'_>, care: Care<'_>) -> Result<(Answers, Changes), Fault> {
     let Given { node, units, parents, empty } = batch;
     let node = *node;
-    let careful = matches!(care, Care::Full);
+    let careful = matches!(care, Care::Full | Care::Brief);
+    let is_brief = matches!(care, Care::Brief);
     let plan = Plan::of(units, parents, careful);
     let known = if let Care::Little(known) = care { known } else { &[] };
     let mut together = Together { batch: Batch::forgetting(empty), ..Together::default() };
@@ -277,12 +307,16 @@ async fn attempt(session: &Session, batch: &Given<'_>, care: Care<'_>) -> Result
     let work = async |now: Time| {
         tenures.learn(session, node, units).await?;
         let mut single = Single { session, node, now, tenures, changes: Changes::default() };
-        if plan.any_single {
+        if is_brief {
+            // Each locks what it needs by itself: two batches that wait for each other do so for a moment.
+            session.client().batch_execute(BRIEF).await?;
+            one_by_one(&mut single, batch, &plan, &mut answers, care).await?;
+        } else if plan.any_single {
             // All at once, also what is written together: two batches must not wait for each other.
             let locked =
                 units.iter().zip(&plan.is_single).filter(|(unit, single)| **single || moves(&unit.act));
             single.lock(locked.map(|(unit, _)| unit), parents).await?;
-            one_by_one(&mut single, batch, &plan, &mut answers, careful).await?;
+            one_by_one(&mut single, batch, &plan, &mut answers, care).await?;
         }
         for (unit, _) in units.iter().zip(&plan.is_single).filter(|(_, is_single)| !**is_single) {
             together.add(unit, node, &single.tenures, parents.told_by(unit));
@@ -298,10 +332,13 @@ async fn one_by_one(
     batch: &Given<'_>,
     plan: &Plan,
     answers: &mut [Option<Result<Written, Refusal>>],
-    careful: bool,
+    care: Care<'_>,
 ) -> Result<(), Fault> {
     let Given { units, parents, .. } = batch;
+    let (careful, is_brief) = (matches!(care, Care::Full | Care::Brief), matches!(care, Care::Brief));
     let mut refused = HashSet::new();
+    // Keys that strangers have taken.
+    let mut strange = HashSet::new();
     for at in plan.order(units, parents) {
         let (Unit { run, act }, answer) = (&units[at], &mut answers[at]);
         let is_holders = act.holder().is_some();
@@ -309,10 +346,22 @@ async fn one_by_one(
             *answer = Some(Err(Refusal::Earlier));
             continue;
         }
+        let key = match act {
+            Act::Start(new) => new.key.as_ref().map(|key| (&*new.workflow, key.key.as_str())),
+            _ => None,
+        };
+        if key.is_some_and(|key| strange.contains(&key)) {
+            *answer = Some(Err(Refusal::Busy));
+            continue;
+        }
         if careful {
             single.session.client().batch_execute("SAVEPOINT unit").await?;
         }
-        let mut written = single.write(*run, act).await;
+        let locked = if is_brief { single.lock(std::iter::once(&units[at]), parents).await } else { Ok(()) };
+        let mut written = match locked {
+            Ok(()) => single.write(*run, act).await,
+            Err(fault) => Err(Stop::Fault(fault)),
+        };
         if careful && matches!(&written, Err(Stop::Fault(fault)) if fault.is_taken()) {
             // Its first sending was still under way; now that is seen.
             single.session.client().batch_execute("ROLLBACK TO SAVEPOINT unit").await?;
@@ -322,6 +371,11 @@ async fn one_by_one(
         *answer = Some(match written {
             Ok(written) => Ok(written),
             Err(Stop::Refusal(refusal)) => Err(refusal),
+            Err(Stop::Fault(fault)) if is_brief && fault.is_lock() => {
+                single.session.client().batch_execute("ROLLBACK TO SAVEPOINT unit").await?;
+                strange.extend(key);
+                Err(Refusal::Busy)
+            }
             Err(Stop::Fault(fault)) if careful && fault.is_of_data() => {
                 single.session.client().batch_execute("ROLLBACK TO SAVEPOINT unit").await?;
                 let Fault::Sql(error) = fault else {

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
@@ -52,7 +53,12 @@ pub(crate) struct Held {
     next: u64,
     /// Runs that a node seems to hold without having been told, and the number that was next when that was first seen.
     suspects: HashMap<Holding, u64>,
+    /// When a unit last had to wait for a stranger's transaction for too long.
+    stranger: Option<Instant>,
 }
+
+/// For how long it is likely that a stranger is met again.
+const LATELY: Duration = Duration::from_secs(10);
 
 /// Something that may give runs to a node, until it is answered or given up.
 pub(crate) struct UnderWay<'h> {
@@ -77,6 +83,16 @@ impl Drop for UnderWay<'_> {
 }
 
 impl Held {
+    /// Notes that a unit had to wait for a stranger's transaction for too long.
+    pub(crate) fn meets_a_stranger(&mut self) {
+        self.stranger = Some(Instant::now());
+    }
+
+    /// Whether that was lately.
+    pub(crate) fn has_met_a_stranger(&self) -> bool {
+        self.stranger.is_some_and(|met| met.elapsed() < LATELY)
+    }
+
     /// Notes a node that acts through this handle.
     pub(crate) fn joined(&mut self, node: NodeId) {
         self.nodes.insert(node);

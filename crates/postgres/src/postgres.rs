@@ -19,7 +19,9 @@ use windlass_store::{
 };
 
 use crate::{
-    Isolation, OpenError, PostgresOptions, Transaction, cell, claim, column, commit, definition, discard,
+    Isolation, OpenError, PostgresOptions, Transaction, cell, claim, column,
+    commit::{self, Bond},
+    definition, discard,
     error::Fault,
     figures, find,
     frontier::Frontier,
@@ -181,6 +183,22 @@ impl Postgres {
         self.ask(async move |_, session| settle::fate(&session, &along).await).await
     }
 
+    fn write(
+        &self,
+        node: Option<NodeId>,
+        batch: Arc<Vec<Unit>>,
+        bond: Bond,
+    ) -> Answer<'_, Vec<Result<Written, Refusal>>> {
+        self.ask(async move |shared, session| {
+            let (answers, news) = commit::commit(&session, &shared.held, node, &batch, bond).await?;
+            shared.declared.learn_from(&batch);
+            // Whoever asked may want back what is shared with it.
+            drop(batch);
+            shared.unsaid.add(&news);
+            Ok(answers)
+        })
+    }
+
     /// Has something done on a connection.
     fn ask<T, F>(&self, work: impl FnOnce(Arc<Shared>, Arc<Lent>) -> F + Send + 'static) -> Answer<'static, T>
     where
@@ -304,7 +322,18 @@ impl Store for Postgres {
 
     fn leave(&self, node: NodeId) -> Answer<'_, ()> {
         self.ask(async move |shared, session| {
-            node::leave(&session, node).await?;
+            let left = node::leave(&session, node).await;
+            if matches!(&left, Err(fault) if fault.is_lock()) {
+                // Whoever leaves has nothing in hand any more: what still waits here would be refused anyway.
+                let ended = node::evict(&session, node).await?;
+                tracing::warn!(
+                    place = shared.place, %node, connections = ended,
+                    "a transaction of a node that leaves does not end; its connections were ended"
+                );
+                node::leave(&session, node).await?;
+            } else {
+                left?;
+            }
             shared.held.lock().gone(node);
             shared.unsaid.add(&News { tasks: true, ..News::of_runs() });
             Ok(())
@@ -345,14 +374,15 @@ impl Store for Postgres {
         node: Option<NodeId>,
         batch: Arc<Vec<Unit>>,
     ) -> Answer<'_, Vec<Result<Written, Refusal>>> {
-        self.ask(async move |shared, session| {
-            let (answers, news) = commit::commit(&session, &shared.held, node, &batch).await?;
-            shared.declared.learn_from(&batch);
-            // Whoever asked may want back what is shared with it.
-            drop(batch);
-            shared.unsaid.add(&news);
-            Ok(answers)
-        })
+        self.write(node, batch, Bond::Together)
+    }
+
+    fn commit_apart(
+        &self,
+        node: Option<NodeId>,
+        batch: Arc<Vec<Unit>>,
+    ) -> Answer<'_, Vec<Result<Written, Refusal>>> {
+        self.write(node, batch, Bond::Apart)
     }
 
     fn inbox(&self, node: NodeId, only: Option<Vec<RunId>>) -> Answer<'_, Vec<InboxRow>> {

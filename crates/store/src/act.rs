@@ -418,7 +418,7 @@ pub enum Refusal {
     /// The run's key was given a life that is not over.
     #[error("the run's key stands for it until its time is over")]
     Keyed,
-    /// Somebody else is at the run, or there was no time left for it.
+    /// Somebody else is at the run or at its key, or there was no time left for it.
     #[error("somebody else is at the run just now")]
     Busy,
     /// The key belongs to a run with another input.

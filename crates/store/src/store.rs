@@ -75,6 +75,17 @@ pub trait Store: Send + Sync + 'static {
         batch: Arc<Vec<Unit>>,
     ) -> Answer<'_, Vec<Result<Written, Refusal>>>;
 
+    /// Does what [`commit`](Self::commit) does for starts and messages with keys that have nothing to do with each other,
+    /// some of which may have to wait for a stranger's transaction. One that has waited for too long is refused as
+    /// [`Refusal::Busy`], may be handed in again, and does not keep the others from being written.
+    fn commit_apart(
+        &self,
+        node: Option<NodeId>,
+        batch: Arc<Vec<Unit>>,
+    ) -> Answer<'_, Vec<Result<Written, Refusal>>> {
+        self.commit(node, batch)
+    }
+
     /// Makes due runs ready, and takes ready runs for a node: the most urgent first, then the oldest (by id),
     /// over all the queues together. A queue that has reached its limit is passed over.
     ///
