@@ -5,7 +5,7 @@ mod common;
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -18,6 +18,9 @@ use windlass_store::{
     Act, Along, Claim, Death, DefinitionId, DefinitionRow, Fate, NewEnd, NewNode, NewRun, StepRow, Store,
     StoreError, Unit, Written,
 };
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const ALL: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable];
 
@@ -35,11 +38,15 @@ struct World {
 
 impl World {
     async fn new() -> Self {
+        Self::with(PostgresOptions::new()).await
+    }
+
+    async fn with(options: PostgresOptions) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let schema = format!("along_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         // Told apart from everybody else's on this server.
         let url = format!("{}?application_name={schema}", cluster().url());
-        let store = PostgresOptions::new().schema(&schema).open(&url).await.unwrap();
+        let store = options.schema(&schema).open(&url).await.unwrap();
         let app = connect(cluster().url()).await;
         app.batch_execute(&format!("CREATE TABLE {schema}.entry (step text)")).await.unwrap();
         let row = DefinitionRow { workflow: "pay".into(), version: "1".into(), body: Bytes::new() };
@@ -113,6 +120,19 @@ impl World {
         })
         .await
         .expect("it waits");
+    }
+
+    /// Until one of the store's connections is in a transaction and asks nothing, or none is any more.
+    async fn until_idle_in_transaction(&self, is_one: bool) {
+        let idle =
+            "SELECT FROM pg_stat_activity WHERE application_name = $1 AND state = 'idle in transaction'";
+        tokio::time::timeout(PATIENCE, async {
+            while self.app.query(idle, &[&self.schema]).await.unwrap().is_empty() == is_one {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await
+        .unwrap_or_else(|_| panic!("a transaction is open although it should not be: {}", !is_one));
     }
 
     /// Entries of the application, and records of the run.
@@ -225,5 +245,82 @@ async fn a_commit_that_never_came_is_known_not_to_have_come() {
     let world = World::new().await;
     drop(world.begin(Isolation::ReadCommitted).await);
     assert!(matches!(world.store.fate(world.along()).await.unwrap(), Fate::Again(_)));
+    assert_eq!(world.written().await, (0, 0));
+}
+
+/// A store whose process freezes at the next commit once it is told to, and goes on when it is told.
+struct Freezer {
+    world: World,
+    freezes: Arc<AtomicBool>,
+    thaw: std::sync::mpsc::Sender<()>,
+}
+
+impl Freezer {
+    async fn new() -> Self {
+        let (freezes, (thaw, thawed)) = (Arc::new(AtomicBool::new(false)), std::sync::mpsc::channel::<()>());
+        let (told, thawed) = (Arc::clone(&freezes), Mutex::new(thawed));
+        let world = World::with(PostgresOptions::new().on_commit(move |moment| {
+            if matches!(moment, CommitMoment::Before(_)) && told.swap(false, Ordering::SeqCst) {
+                thawed.lock().unwrap().recv().unwrap();
+            }
+        }))
+        .await;
+        Self { world, freezes, thaw }
+    }
+
+    fn freeze(&self) {
+        self.freezes.store(true, Ordering::SeqCst);
+    }
+
+    /// Nobody looks for what is frozen: the server itself ends it.
+    async fn until_it_has_lost_its_transaction(&self) {
+        self.world.until_idle_in_transaction(true).await;
+        self.world.until_idle_in_transaction(false).await;
+        self.thaw.send(()).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_batch_of_a_process_that_is_frozen_is_ended_though_nobody_looks_for_it() {
+    let freezer = Freezer::new().await;
+    let world = &freezer.world;
+    freezer.freeze();
+    let save = Act::Save { claim: world.claim, step: "charge".into(), value: Bytes::from_static(b"1") };
+    let batch = Arc::new(vec![Unit { run: world.run, act: save }]);
+    let answer = world.store.commit(Some(world.holder), batch);
+    freezer.until_it_has_lost_its_transaction().await;
+    let answer = answer.await;
+    assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
+    assert!(world.store.load(world.run).await.unwrap().unwrap().saved.is_empty());
+}
+
+#[tokio::test]
+async fn a_transaction_of_a_task_in_a_process_that_is_frozen_is_ended_though_nobody_looks_for_it() {
+    let freezer = Freezer::new().await;
+    let world = &freezer.world;
+    let transaction = world.begin(Isolation::ReadCommitted).await;
+    freezer.freeze();
+    let settling = transaction.settle(world.along());
+    freezer.until_it_has_lost_its_transaction().await;
+    let fate = settling.await;
+    assert!(matches!(fate, Ok(Fate::Unknown(_))), "{fate:?}");
+    assert!(matches!(world.store.fate(world.along()).await.unwrap(), Fate::Again(_)));
+    assert_eq!(world.written().await, (0, 0));
+}
+
+#[tokio::test]
+async fn nothing_waits_for_ever_for_a_lock_of_a_strangers() {
+    let world = World::new().await;
+    let hold = format!("BEGIN; SELECT FROM {}.run FOR UPDATE", world.schema);
+    world.app.batch_execute(&hold).await.unwrap();
+    let save = Act::Save { claim: world.claim, step: "charge".into(), value: Bytes::from_static(b"1") };
+    let batch = Arc::new(vec![Unit { run: world.run, act: save }]);
+    let transaction = world.begin(Isolation::ReadCommitted).await;
+    let (batch, settled) =
+        tokio::join!(world.store.commit(Some(world.holder), batch), transaction.settle(world.along()));
+    let batch = batch.unwrap_err();
+    assert!(matches!(&batch, StoreError::Unavailable(why) if why.contains("lock timeout")), "{batch}");
+    assert!(matches!(&settled, Ok(Fate::Again(why)) if why.contains("lock timeout")), "{settled:?}");
+    world.app.batch_execute("ROLLBACK").await.unwrap();
     assert_eq!(world.written().await, (0, 0));
 }
