@@ -152,8 +152,9 @@ impl Heart {
     }
 
     async fn beat_within_lease(&mut self, id: NodeId) {
-        let left = self.lease_left();
-        match timeout(left, self.beat()).await {
+        // One that is not answered must leave enough of the lease for others, on other connections.
+        let patience = self.lease_left().min(self.node.options.lease() / 3);
+        match timeout(patience, self.beat()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the heartbeat failed");

@@ -1,18 +1,22 @@
 //! The engine on a PostgreSQL that is full, comes late, or goes away.
 #![cfg(feature = "postgres")]
 
+#[path = "../../postgres/tests/common/half_open.rs"]
+mod half_open;
 mod late;
 
 use std::{
     collections::HashSet,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use half_open::Way;
 use late::late;
+use tokio::sync::Notify;
 use windlass::prelude::*;
 use windlass_cluster::Cluster;
 
@@ -159,5 +163,69 @@ async fn work_waits_for_a_login_that_is_put_right() -> Result<()> {
     assert_eq!(engine.start(double::workflow(), 3).await?.await?, 6);
     engine.stop().await?;
     admin.batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await.unwrap();
+    Ok(())
+}
+
+/// How often the step of [`held`] has begun, and the word on which it ends.
+#[derive(Default)]
+struct Held {
+    begun: AtomicU32,
+    ends: Notify,
+}
+
+#[workflow]
+mod held {
+    use super::*;
+
+    #[task]
+    pub async fn only(input: u32, held: Res<Arc<Held>>) -> Result<u32> {
+        held.begun.fetch_add(1, Ordering::SeqCst);
+        held.ends.notified().await;
+        Ok(input)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_go_dead_without_a_word_cost_no_lease_while_the_server_can_be_reached() -> Result<()>
+{
+    let cluster = Cluster::find().unwrap();
+    let (front, place) = cluster.url().split_once('@').unwrap();
+    let (server, database) = place.split_once('/').unwrap();
+    let way = Way::to(server).await;
+    let schema = format!("half_open_{}", std::process::id());
+    let url = |place: &str| format!("{front}@{place}/{database}?schema={schema}");
+    let held = Arc::new(Held::default());
+    let engine = Engine::open(url(&format!("127.0.0.1:{}", way.port())))
+        .workflow(held::workflow())
+        .resource(Arc::clone(&held))
+        .heartbeat(Duration::from_secs(2))
+        .stale_after(Duration::from_secs(16))
+        .launch()
+        .await?;
+    let run = engine.start(held::workflow(), 1).await?;
+    let patience = Duration::from_secs(60);
+    let begun = Instant::now();
+    while held.begun.load(Ordering::SeqCst) == 0 {
+        assert!(begun.elapsed() < patience, "the run does not begin");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let watcher = Client::connect(&url(server)).await?;
+    let node = watcher.nodes().await?.remove(0);
+    way.cut();
+    // The next heartbeat is sent before that, and gets no answer.
+    let cut = Instant::now();
+    loop {
+        let nodes = watcher.nodes().await?;
+        let same = nodes.iter().find(|other| other.id == node.id).expect("its name is not lost");
+        if same.heartbeat_at.since(node.heartbeat_at) > Duration::from_secs(5) {
+            break;
+        }
+        assert!(cut.elapsed() < patience, "no heartbeat arrives");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(held.begun.load(Ordering::SeqCst), 1, "the run was cancelled and begun again");
+    held.ends.notify_one();
+    assert_eq!(run.await?, 1);
+    engine.stop().await?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! What a handle knows of the runs that its nodes hold.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -44,7 +44,8 @@ struct Entry {
 /// anything that gives it up is sent.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    nodes: HashSet<NodeId>,
+    /// With the length of their leases.
+    nodes: HashMap<NodeId, Duration>,
     runs: HashMap<Holding, Entry>,
     left: HashMap<i64, usize>,
     empty: Vec<i64>,
@@ -94,8 +95,13 @@ impl Held {
     }
 
     /// Notes a node that acts through this handle.
-    pub(crate) fn joined(&mut self, node: NodeId) {
-        self.nodes.insert(node);
+    pub(crate) fn joined(&mut self, node: NodeId, lease: Duration) {
+        self.nodes.insert(node, lease);
+    }
+
+    /// How long a heartbeat of a node may take: what is left of the lease then is enough for more of them.
+    pub(crate) fn patience(&self, node: NodeId) -> Option<Duration> {
+        self.nodes.get(&node).map(|lease| *lease / 4)
     }
 
     /// Forgets a node that is gone, with all that it held: whoever takes that over tidies up after it.
@@ -113,7 +119,7 @@ impl Held {
 
     /// Notes a run that came with a row.
     pub(crate) fn add(&mut self, run: Holding, row: i64, node: NodeId, facts: Facts) {
-        let facts = self.nodes.contains(&node).then_some(facts);
+        let facts = self.nodes.contains_key(&node).then_some(facts);
         *self.left.entry(row).or_default() += 1;
         if let Some(before) = self.runs.insert(run, Entry { node, row, facts }) {
             self.lose(before.row);
@@ -149,7 +155,7 @@ impl Held {
     /// Of the runs that the tables say a node holds, those that nobody was told of and nobody will be: they were so
     /// before, and whatever was under way then is over.
     pub(crate) fn strangers(&mut self, node: NodeId, holds: Vec<Holding>) -> Vec<Holding> {
-        if !self.nodes.contains(&node) {
+        if !self.nodes.contains_key(&node) {
             return Vec::new();
         }
         let unknown = holds.into_iter().filter(|run| !self.runs.contains_key(run));

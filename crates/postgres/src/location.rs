@@ -17,6 +17,8 @@ const TRANSACTIONS: usize = 4;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a server may be silent while we wait for it, before the network is asked whether it is there.
 const KEEPALIVE: Duration = Duration::from_secs(10);
+/// How long what was sent may stay unconfirmed by the network, before the connection counts as lost.
+const UNHEARD: Duration = Duration::from_secs(10);
 /// The channel that is named after the schema has as many bytes as a name may have.
 const LONGEST_SCHEMA: usize = 63 - "windlass:".len();
 /// For how long a server is waited for that is not there yet.
@@ -165,6 +167,9 @@ impl Said {
         if !theirs.iter().any(|option| option.starts_with("keepalives_idle=")) {
             config.keepalives_idle(KEEPALIVE);
         }
+        if !theirs.iter().any(|option| option.starts_with("tcp_user_timeout=")) {
+            config.tcp_user_timeout(UNHEARD);
+        }
         if config.get_application_name().is_none() {
             config.application_name("windlass");
         }
@@ -303,6 +308,9 @@ mod tests {
         assert_eq!(said.config.get_connect_timeout(), Some(&Duration::from_secs(2)));
         let said = Said::parse("postgres://db/app?keepalives_idle=60", true).unwrap();
         assert_eq!(said.config.get_keepalives_idle(), Duration::from_secs(60));
+        assert_eq!(said.config.get_tcp_user_timeout(), Some(&UNHEARD));
+        let said = Said::parse("postgres://db/app?tcp_user_timeout=60", true).unwrap();
+        assert_eq!(said.config.get_tcp_user_timeout(), Some(&Duration::from_secs(60)));
     }
 
     #[test]

@@ -104,6 +104,11 @@ impl Pool {
         }
     }
 
+    /// Whoever comes next gets a new connection.
+    pub(crate) fn distrust(&self) {
+        self.idle.lock().clear();
+    }
+
     /// Whether anybody else has a connection, or has just given one back.
     fn has_others(&self) -> bool {
         let unused = self.room.available_permits() + self.aside.load(Ordering::Relaxed);

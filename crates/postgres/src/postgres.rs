@@ -205,6 +205,19 @@ impl Postgres {
         T: Send + 'static,
         F: Future<Output = Result<T, Fault>> + Send,
     {
+        self.ask_within(PATIENCE, work)
+    }
+
+    /// The same for what may not take longer than this.
+    fn ask_within<T, F>(
+        &self,
+        patience: Duration,
+        work: impl FnOnce(Arc<Shared>, Arc<Lent>) -> F + Send + 'static,
+    ) -> Answer<'static, T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Fault>> + Send,
+    {
         let shared = Arc::clone(&self.shared);
         let answer = self.spawn(async move {
             let work = async {
@@ -218,9 +231,11 @@ impl Postgres {
             };
             // A connection that is half open never answers. What became of the work is then not known, as with any
             // other connection that is lost, and asking again is harmless.
-            let Ok(done) = timeout(PATIENCE, work).await else {
-                let why =
-                    format!("{}: the server has not answered for {} s", shared.place, PATIENCE.as_secs());
+            let Ok(done) = timeout(patience, work).await else {
+                // Whatever cut this one off may have cut off the others too.
+                shared.pool.distrust();
+                let seconds = patience.as_secs_f64();
+                let why = format!("{}: the server has not answered for {seconds} s", shared.place);
                 return Err(StoreError::Unavailable(why));
             };
             done.map_err(|fault: Fault| fault.tell(&shared.place))
@@ -306,14 +321,15 @@ impl Store for Postgres {
                 joined = node::join(&session, &new).await;
             }
             if joined.is_ok() {
-                shared.held.lock().joined(new.id);
+                shared.held.lock().joined(new.id, new.stale_after);
             }
             joined
         })
     }
 
     fn heartbeat(&self, node: NodeId, pulse: Pulse) -> Answer<'_, Heartbeat> {
-        self.ask(async move |shared, session| {
+        let patience = self.shared.held.lock().patience(node).map_or(PATIENCE, |lease| lease.min(PATIENCE));
+        self.ask_within(patience, async move |shared, session| {
             let mut beat = node::heartbeat(&session, node, &pulse).await?;
             beat.strangers = shared.held.lock().strangers(node, beat.strangers);
             Ok(beat)

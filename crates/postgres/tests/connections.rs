@@ -2,18 +2,10 @@
 
 mod common;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use common::{cluster, hears, node};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
-    sync::watch,
-    time::timeout,
-};
+use common::{cluster, half_open::Way, hears, node};
+use tokio::{net::TcpListener, time::timeout};
 use tokio_postgres::Client;
 use windlass_cluster::Cluster;
 use windlass_postgres::{Postgres, PostgresOptions};
@@ -99,56 +91,12 @@ async fn whoever_answers_nothing_is_given_up_in_time() {
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
-/// A way to the server. What is on it when it is cut gets no answer, and no word of it either.
-struct Way {
-    port: u16,
-    cuts: Arc<watch::Sender<u32>>,
-}
-
-impl Way {
-    async fn to(server: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let (cuts, server) = (Arc::new(watch::Sender::new(0)), server.to_owned());
-        let heard = Arc::clone(&cuts);
-        tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                let server = TcpStream::connect(&server).await.unwrap();
-                let (mut from_client, mut to_client) = client.into_split();
-                let (mut from_server, mut to_server) = server.into_split();
-                let (mut forth, mut back) = (heard.subscribe(), heard.subscribe());
-                tokio::spawn(async move { pass(&mut from_client, &mut to_server, &mut forth).await });
-                tokio::spawn(async move { pass(&mut from_server, &mut to_client, &mut back).await });
-            }
-        });
-        Self { port, cuts }
-    }
-
-    /// Swallows all that comes on the connections there are.
-    fn cut(&self) {
-        self.cuts.send_modify(|cuts| *cuts += 1);
-    }
-}
-
-async fn pass(
-    from: &mut (impl AsyncReadExt + Unpin),
-    to: &mut (impl AsyncWriteExt + Unpin),
-    cuts: &mut watch::Receiver<u32>,
-) {
-    let mut bytes = [0; 4096];
-    while let Ok(count @ 1..) = from.read(&mut bytes).await {
-        if !cuts.has_changed().unwrap_or(true) && to.write_all(&bytes[..count]).await.is_err() {
-            return;
-        }
-    }
-}
-
 #[tokio::test]
 async fn a_listening_connection_that_went_dead_is_noticed_and_replaced() {
     let (front, place) = cluster().url().split_once('@').unwrap();
     let (server, database) = place.split_once('/').unwrap();
     let way = Way::to(server).await;
-    let (schema, listen) = (fresh(), format!("{front}@127.0.0.1:{}/{database}", way.port));
+    let (schema, listen) = (fresh(), format!("{front}@127.0.0.1:{}/{database}", way.port()));
     let store =
         PostgresOptions::new().schema(&schema).listen_url(listen).open(cluster().url()).await.unwrap();
     let other = PostgresOptions::new().schema(&schema).open(cluster().url()).await.unwrap();
