@@ -13,12 +13,13 @@ use windlass::{RunState, StepKind};
 
 use crate::{
     child::Child,
-    eventually::{PATIENCE, eventually},
+    eventually::{PATIENCE, eventually, eventually_async},
     faulty::{Asked, Fault, Faulty},
     graph, ledger,
     role::{Part, Role},
     room::Room,
     stage::{Stage, What},
+    three_processes::all,
 };
 
 /// What going on may take: far below the lease of a minute that nobody waits for.
@@ -41,9 +42,13 @@ async fn after_a_kill_the_restarted_program_goes_on_at_once() {
     assert!(killed.elapsed() < AT_ONCE, "the run went on only after {:?}", killed.elapsed());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_graceful_stop_hands_over_at_once_and_its_attempts_do_not_count() {
-    let (room, stage) = (Room::new(), Stage::default());
+on_both! {
+    a_graceful_stop_hands_over_at_once_and_its_attempts_do_not_count,
+    processes_that_are_replaced_one_after_the_other_repeat_nothing_and_lose_nothing,
+}
+
+async fn a_graceful_stop_hands_over_at_once_and_its_attempts_do_not_count(room: Room) {
+    let stage = Stage::default();
     let (never, at_once) = (CancellationToken::new(), CancellationToken::new());
     at_once.cancel();
     let first = stage.engine("first", room.store().await, &never).stop_grace(Duration::from_millis(100));
@@ -61,6 +66,48 @@ async fn a_graceful_stop_hands_over_at_once_and_its_attempts_do_not_count() {
     assert_eq!(steps, [("first", 1, StepKind::Completed), ("second", 1, StepKind::Completed)]);
     assert_eq!(image.standing.recoveries, 0, "nothing was recovered from the dead");
     second.stop().await.expect("it stops");
+}
+
+/// As when a new version is rolled out: each process finishes what it executes, and hands over the rest.
+async fn processes_that_are_replaced_one_after_the_other_repeat_nothing_and_lose_nothing(room: Room) {
+    const RUNS: usize = 300;
+    const STEP: u64 = 100;
+    let serving = |name: &str| Child::ready(Role::new(name, &room, Part::Serve).max_runs(50));
+    let worked =
+        |by: &str| ledger::effects(&room.effects()).iter().filter(|effect| effect.process() == by).count();
+    let client = room.client().await;
+    let pair = graph::pair(&Arc::new(ledger::Ledger::open(&room.effects(), "nobody")));
+    let mut started = Vec::new();
+    let mut serve = ["one", "two", "three"].map(|name| (name, Some(serving(name))));
+    for (at, next) in [(0, "fourth"), (1, "fifth"), (2, "sixth")] {
+        // There is work for all of them.
+        started.extend(client.start_many(pair.clone(), vec![STEP; RUNS]).await.expect("the runs start"));
+        let (name, process) = &mut serve[at];
+        eventually("the process that is replaced works", PATIENCE, || worked(name) > 0);
+        process.take().expect("it has not stopped yet").stop();
+        let before = worked(name);
+        *process = Some(serving(next));
+        started.extend(client.start_many(pair.clone(), vec![STEP; RUNS]).await.expect("the runs start"));
+        eventually("the next process works", PATIENCE, || worked(next) > 0);
+        assert_eq!(worked(name), before, "`{name}` has stopped");
+        *name = next;
+    }
+    eventually_async("all runs complete", PATIENCE, || async {
+        client.runs().live().limit(1).list().await.expect("runs can be found").is_empty()
+    })
+    .await;
+    let store = room.store().await;
+    let all = all(&*store).await;
+    assert_eq!(all.len(), started.len());
+    assert!(
+        all.iter().all(|run| run.standing.state() == RunState::Completed && run.standing.recoveries == 0)
+    );
+    let by_attempt = ledger::by_attempt(ledger::effects(&room.effects()));
+    let again: Vec<_> = by_attempt.iter().filter(|(_, by)| by.len() > 1).collect();
+    assert!(again.is_empty(), "{} attempts were executed more than once: {again:?}", again.len());
+    assert_eq!(by_attempt.len(), 2 * started.len(), "two steps of each run, each in one attempt");
+    assert!(by_attempt.keys().all(|attempt| attempt.attempt == 1));
+    serve.into_iter().filter_map(|(_, process)| process).for_each(Child::stop);
 }
 
 #[tokio::test(flavor = "multi_thread")]
