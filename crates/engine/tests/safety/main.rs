@@ -30,6 +30,7 @@ mod inbox;
 mod journal;
 mod ledger;
 mod new_code;
+mod older_tables;
 #[cfg(all(feature = "postgres", target_os = "linux"))]
 mod outage;
 mod poison;
