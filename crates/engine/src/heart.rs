@@ -196,10 +196,16 @@ impl Heart {
         for (run, claim) in strangers {
             self.adopt(id, run, claim).await?;
         }
+        for (run, claim) in self.node.forsaken.beat() {
+            match self.adopt(id, run, claim).await {
+                Ok(()) => self.node.forsaken.settled(run, claim),
+                Err(error) => tracing::warn!(%run, %error, "a run that was dropped cannot be taken up yet"),
+            }
+        }
         self.judge(id, now, &gone.into_iter().collect()).await
     }
 
-    /// Takes up a run that this node holds and was never told of.
+    /// Takes up a run that this node holds, and of which it was never told or has dropped what it knew.
     async fn adopt(&self, id: NodeId, run: RunId, claim: ClaimId) -> Result<(), Error> {
         let node = &self.node;
         if node.cell(run).is_some() || node.stopping.is_cancelled() {
@@ -209,7 +215,7 @@ impl Heart {
         if image.standing.place != (Place::Owned { node: id, claim }) || node.cell(run).is_some() {
             return Ok(());
         }
-        tracing::warn!(%run, workflow = %image.run.workflow, "this node holds a run that it was not told of; it goes on");
+        tracing::warn!(%run, workflow = %image.run.workflow, "this node holds a run with which nothing went on; it goes on now");
         // Whether there is room or not, it is here.
         node.occupy(usize::from(!is_reserved(&image.run.workflow)));
         let adopter = Arc::clone(node);

@@ -82,6 +82,7 @@ mod error;
 mod executor;
 mod export;
 mod flow;
+mod forsaken;
 mod grid;
 mod guard;
 mod guest;

@@ -23,6 +23,7 @@ use crate::{
     AnyWorkflow, Cx, Executor, Resources,
     busy::Busy,
     by_run::ByRun,
+    forsaken::Forsaken,
     guard::Shared,
     guests::Guests,
     hub::Hub,
@@ -123,6 +124,8 @@ pub(crate) struct Node {
     pub(crate) look: Notify,
     /// What this process has put into the inboxes of runs that it holds.
     pub(crate) mail: Receivers,
+    /// What this node holds, and nothing here goes on with.
+    pub(crate) forsaken: Forsaken,
     /// Woken whenever a run is given up or an attempt ends for good.
     pub(crate) released: Notify,
     /// Set when nothing new may be claimed or started.
@@ -183,6 +186,7 @@ impl Node {
             claim: Notify::new(),
             spare: Notify::new(),
             look: Notify::new(),
+            forsaken: Forsaken::default(),
             mail: Receivers::default(),
             released: Notify::new(),
             stopping: CancellationToken::new(),
@@ -333,6 +337,14 @@ impl Node {
         self.released.notify_waiters();
     }
 
+    /// Notes that nothing here goes on with a run that may still be this node's.
+    pub(crate) fn forsake(&self, holder: NodeId, run: RunId, claim: ClaimId) {
+        // Under another name it holds nothing of that.
+        if self.is(holder) {
+            self.forsaken.add(run, claim);
+        }
+    }
+
     /// Tells every run something.
     pub(crate) fn tell_all(&self, mail: impl Fn() -> Mail) {
         let runs: Vec<Arc<RunCell>> = self.runs.lock().values().map(Arc::clone).collect();
@@ -440,6 +452,7 @@ impl Node {
         let forgotten = self.runs.lock().drain().count();
         self.unreserve(forgotten);
         self.guests.forget();
+        self.forsaken.clear();
         self.released.notify_waiters();
     }
 

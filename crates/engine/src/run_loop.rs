@@ -341,7 +341,9 @@ impl RunLoop {
         match lost {
             Lost::Fenced => tracing::debug!(%run, "the run is dropped: its node lost its lease"),
             Lost::Refused(why) => tracing::warn!(%run, %why, "the run is dropped: its record was refused"),
-            Lost::Failed(why) => tracing::error!(%run, %why, "the run is dropped: it cannot be recorded"),
+            Lost::Failed(why) => {
+                tracing::error!(%run, %why, "the run is dropped, and goes on from its records with a later heartbeat: it cannot be recorded")
+            }
         }
         self.vanish();
     }

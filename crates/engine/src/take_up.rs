@@ -274,7 +274,14 @@ fn block(
         reason: Some(why),
         blocked_by: registered.map(|known| known.definition),
     };
-    dismiss(node, holder, run, Act::Park { claim, steps: Vec::new(), consumed: Vec::new(), wait }, |_| {});
+    dismiss(
+        node,
+        holder,
+        run,
+        claim,
+        Act::Park { claim, steps: Vec::new(), consumed: Vec::new(), wait },
+        |_| {},
+    );
 }
 
 /// A time limit holds for a blocked run too, and needs none of its code.
@@ -286,7 +293,7 @@ fn time_out(node: &Arc<Node>, holder: NodeId, claim: ClaimId, row: &RunRow, afte
         _ => None,
     };
     let end = NewEnd { state: verdict.state(), output: None, failure: failure.clone() };
-    dismiss(node, holder, run, Act::End { claim, steps: Vec::new(), end }, move |node| {
+    dismiss(node, holder, run, claim, Act::End { claim, steps: Vec::new(), end }, move |node| {
         let at = node.hub.clock.now();
         node.hub.ended(run, || End { state: RunState::Failed, at, output: None, failure });
         if let Some(parent) = parent {
@@ -300,6 +307,7 @@ fn dismiss(
     node: &Arc<Node>,
     holder: NodeId,
     run: RunId,
+    claim: ClaimId,
     act: Act,
     then: impl FnOnce(&Node) + Send + 'static,
 ) {
@@ -307,7 +315,10 @@ fn dismiss(
     let reply = Reply::Then(Box::new(move |fate: Fate, _| {
         match fate {
             Ok(_) => then(&node_again),
-            Err(lost) => tracing::debug!(%run, ?lost, "the run was not ours to give up"),
+            Err(lost) => {
+                tracing::debug!(%run, ?lost, "the run was not given up");
+                node_again.forsake(holder, run, claim);
+            }
         }
         // Room was reserved for the run, which no run loop ever took.
         node_again.unreserve(1);

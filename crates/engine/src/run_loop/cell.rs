@@ -235,7 +235,7 @@ impl RunCell {
         let Some(run) = place.as_mut() else { return };
         let heard = catch_unwind(AssertUnwindSafe(|| self.hear_all(run, first)));
         let is_over = heard.unwrap_or_else(|_| {
-            tracing::error!(run = %self.subject.run, "the engine failed in this run, which goes on when this process is gone");
+            tracing::error!(run = %self.subject.run, "the engine failed in this run, which goes on with a later heartbeat");
             run.vanish();
             true
         });
@@ -315,5 +315,11 @@ impl RunCell {
     /// Gives the run's place on this node back.
     pub(super) fn release(&self) {
         self.node.release(self.subject.run, self.subject.claim);
+    }
+
+    /// The same when the store was told nothing of that.
+    pub(super) fn forsake(&self) {
+        self.release();
+        self.node.forsake(self.subject.holder, self.subject.run, self.subject.claim);
     }
 }

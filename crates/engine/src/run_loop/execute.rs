@@ -162,7 +162,7 @@ impl RunLoop {
         let closing = self.ending.take();
         if self.attempts.is_empty() && closing.is_none() {
             if self.gone {
-                cell.release();
+                cell.forsake();
             }
             return;
         }
@@ -179,7 +179,7 @@ impl RunLoop {
             }
             if self.gone {
                 // Only now is nothing of it left here.
-                cell.release();
+                cell.forsake();
             }
         }));
     }

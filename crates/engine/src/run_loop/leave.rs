@@ -65,7 +65,10 @@ impl RunLoop {
                 Err(Lost::Fenced) => {
                     tracing::debug!(%run, "the run's end was not written: the node lost its lease")
                 }
-                Err(Lost::Failed(why)) => tracing::error!(%run, %why, "the run's end could not be written"),
+                Err(Lost::Failed(why)) => {
+                    tracing::error!(%run, %why, "the run's end could not be written");
+                    leaving.forsake();
+                }
             }
         };
         submit(cell, act, Reply::Then(Box::new(reply)));
@@ -199,10 +202,17 @@ impl RunLoop {
                 tracing::debug!(%run, %why, "the run was not ours to give up");
             }
             leaving.release();
-            if fate.is_ok() {
-                // What came while the run was being parked has made it ready.
-                leaving.node.due(until);
-                leaving.node.claim.notify_one();
+            match fate {
+                Ok(_) => {
+                    // What came while the run was being parked has made it ready.
+                    leaving.node.due(until);
+                    leaving.node.claim.notify_one();
+                }
+                Err(Lost::Failed(why)) => {
+                    tracing::error!(%run, %why, "the run could not be given up");
+                    leaving.forsake();
+                }
+                Err(Lost::Refused(_) | Lost::Fenced) => {}
             }
         };
         submit(cell, act, Reply::Then(Box::new(reply)));

@@ -115,8 +115,8 @@ impl Seat {
             let image = match self.load(run).await {
                 Ok(image) => image,
                 Err(error) => {
-                    tracing::error!(%run, %error, "who owns a new run cannot be read back; it waits for this node's end");
-                    return;
+                    tracing::error!(%run, %error, "who owns a new run cannot be read back; it is asked with a later heartbeat");
+                    return self.node.forsake(self.holder, run, self.claim);
                 }
             };
             let owner = image.as_ref().and_then(|image| match image.standing.place {

@@ -44,6 +44,8 @@ pub enum Fault {
     None,
     /// It never arrives, and is never answered.
     Silent,
+    /// It never arrives, and the caller is told that it cannot be done.
+    Broken,
     /// It is done, and the caller is told that it failed.
     AnswerLost,
     /// It is done, and never answered.
@@ -135,6 +137,7 @@ impl Faulty {
         match fault {
             Fault::None => self.go_on(&asked, call, seen),
             Fault::Silent => Box::pin(pending()),
+            Fault::Broken => Box::pin(async { Err(StoreError::Broken("a fault on purpose".to_owned())) }),
             Fault::AnswerLost => {
                 let answer = self.go_on(&asked, call, seen);
                 Box::pin(async move { answer.await.and(Err(failed())) })

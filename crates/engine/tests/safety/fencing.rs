@@ -207,6 +207,61 @@ async fn a_fenced_node_commits_nothing_and_starts_afresh_without_fencing_its_suc
     after.stop().await.expect("it stops");
 }
 
+/// What a run hands in cannot be written for once. Nobody else may take it up: its node lives, and still has it.
+async fn a_run_that_breaks_off_goes_on(room: Room, is_broken: fn(&Act) -> bool) {
+    let (stage, falls) = (Stage::default(), CancellationToken::new());
+    falls.cancel();
+    let store = Arc::new(Faulty::new(room.store().await));
+    let broken = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&broken);
+    store.on_call(move |asked| match asked {
+        asked if asked.commits(is_broken) && counted.fetch_add(1, Ordering::SeqCst) == 0 => Fault::Broken,
+        _ => Fault::None,
+    });
+    let engine = stage.engine("only", store, &falls).launch().await.expect("it launches");
+    let run = engine.start(stage.workflow(), 0).await.expect("the run starts");
+    let id = run.id();
+    let result = tokio::time::timeout(PATIENCE, run).await;
+    assert_eq!(result.expect("the run goes on").expect("the run completes"), 1);
+    assert_eq!(broken.load(Ordering::SeqCst), 2, "it was handed in again");
+    let image = room.store().await.load(id).await.expect("a run can be loaded").expect("the run is there");
+    assert_eq!(image.standing.recoveries, 0, "its node lived all the time");
+    let steps: Vec<_> = image.steps.iter().map(|step| (&*step.name, step.attempt)).collect();
+    assert_eq!(steps, [("first", 1), ("second", 1)]);
+    engine.stop().await.expect("it stops");
+}
+
+async fn a_run_whose_record_could_not_be_written_goes_on_while_its_node_lives(room: Room) {
+    a_run_that_breaks_off_goes_on(room, |act| matches!(act, Act::Record { .. })).await;
+}
+
+async fn a_run_whose_end_could_not_be_written_goes_on_while_its_node_lives(room: Room) {
+    a_run_that_breaks_off_goes_on(room, is_end).await;
+}
+
+/// The answer to a start is lost, and who owns the run cannot be read back.
+async fn a_run_whose_owner_could_not_be_read_goes_on_while_its_node_lives(room: Room) {
+    let (stage, falls) = (Stage::default(), CancellationToken::new());
+    falls.cancel();
+    let store = Arc::new(Faulty::new(room.store().await));
+    let (starts, loads) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, read) = (Arc::clone(&starts), Arc::clone(&loads));
+    store.on_call(move |asked| match asked {
+        asked if asked.commits(is_start) && counted.fetch_add(1, Ordering::SeqCst) == 0 => Fault::AnswerLost,
+        Asked::Read if counted.load(Ordering::SeqCst) == 2 && read.fetch_add(1, Ordering::SeqCst) == 0 => {
+            Fault::Broken
+        }
+        _ => Fault::None,
+    });
+    let engine = stage.engine("only", store, &falls).launch().await.expect("it launches");
+    let id = engine.start(stage.workflow(), 0).await.expect("the run starts").id();
+    let run = room.client().await.run(&stage.workflow(), id);
+    let result = tokio::time::timeout(PATIENCE, run).await;
+    assert_eq!(result.expect("the run goes on").expect("the run completes"), 1);
+    assert!(loads.load(Ordering::SeqCst) > 0, "somebody wanted to know whose it is");
+    engine.stop().await.expect("it stops");
+}
+
 /// A start is committed or not, and either way the node does not hear of it before its lease is over.
 async fn start_of_unknown_fate(room: Room, fault: Fault) {
     let stage = Stage::default();
@@ -425,4 +480,7 @@ on_both! {
     a_start_that_was_committed_but_not_answered_is_one_run_under_the_next_identity,
     a_start_that_never_arrived_is_sent_again_under_the_next_identity,
     a_batch_whose_answer_was_lost_is_sent_again_and_written_once,
+    a_run_whose_record_could_not_be_written_goes_on_while_its_node_lives,
+    a_run_whose_end_could_not_be_written_goes_on_while_its_node_lives,
+    a_run_whose_owner_could_not_be_read_goes_on_while_its_node_lives,
 }
