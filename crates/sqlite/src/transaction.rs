@@ -128,8 +128,11 @@ pub enum Transacted<E> {
     Committed,
     /// Nothing was written: the task says why.
     Undone(E),
-    /// Nothing was written: the node does not hold the run under that claim any more, or the record is there already.
+    /// Nothing was written: the node does not hold the run under that claim any more.
     NotYours,
+    /// Nothing was written now: the record is there already, with what the task wrote then. An earlier transaction was
+    /// committed although the answer to that was an error.
+    Before,
     /// Nothing was written: what the task wrote cannot be committed.
     Refused(String),
 }
@@ -163,7 +166,7 @@ pub(crate) fn transact<E>(
                         sheet.write()?;
                         Transacted::Committed
                     } else {
-                        Transacted::NotYours
+                        Transacted::Before
                     }
                 }
             };

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use common::new_run;
 use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
-use windlass_sqlite::Sqlite;
+use windlass_sqlite::{Holder, Sqlite, Transacted};
 use windlass_store::{
     Act, DefinitionId, DefinitionRow, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewNode,
     NewRun, Owner, Parent, Place, Query, Refusal, RunImage, StepRow, Store, Unit, Wait, Written,
@@ -294,4 +294,18 @@ async fn what_is_written_together_is_told_apart() {
             assert_eq!(steps, [step(&format!("first {claim:?}")), last]);
         }
     }
+}
+
+/// The answer to a commit may be an error although everything is on disk. Whoever tries again still holds the run.
+#[tokio::test]
+async fn a_task_whose_record_is_there_already_hears_that_and_not_that_it_lost_the_run() {
+    let scene = Scene::new().await;
+    let (run, claim) = scene.held().await;
+    let holder = Holder { node: scene.node, run, claim };
+    let transact = |holder| scene.store.transact(holder, |_| Ok::<_, String>(step("a")));
+    assert!(matches!(transact(holder).await, Ok(Transacted::Committed)));
+    assert!(matches!(transact(holder).await, Ok(Transacted::Before)));
+    let stranger = Holder { claim: ClaimId::new(), ..holder };
+    assert!(matches!(transact(stranger).await, Ok(Transacted::NotYours)));
+    assert_eq!(scene.steps(run).await, ["a"]);
 }

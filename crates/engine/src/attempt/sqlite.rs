@@ -90,6 +90,7 @@ impl Job {
             // Dropped, it says that it was cut off.
             Ok(Transacted::Undone(Missed::Stopped)) => drop(self),
             Ok(Transacted::NotYours) => self.lose(Lost::Refused(Refusal::NotYours)),
+            Ok(Transacted::Before) => self.lose(committed_before()),
             Err(StoreError::Fenced) => self.lose(Lost::Fenced),
             Err(error) if error.is_temporary() => self.report(Err(uncommitted(&error))),
             Err(error) => self.lose(Lost::Failed(error)),
@@ -184,6 +185,14 @@ impl Writing {
         }
         check(&self.cell.node, &self.cx).map_err(Missed::Failed)
     }
+}
+
+/// The body was executed again after a transaction that was committed and seemed not to be. What counts is in the records,
+/// and the run goes on from there.
+pub(crate) fn committed_before() -> Lost {
+    let why =
+        "its record was committed although the database answered with an error; it goes on from its records";
+    Lost::Failed(StoreError::Unavailable(why.to_owned()))
 }
 
 /// The failure of an attempt whose transaction could not be committed, though it may be some time.

@@ -21,7 +21,7 @@ use crate::{
     Slot,
     attempt::{
         guard,
-        sqlite::{Missed, Writing, refused, uncommitted},
+        sqlite::{Missed, Writing, committed_before, refused, uncommitted},
     },
     authoring::caught::TaskError,
     boxed::boxed,
@@ -118,6 +118,7 @@ where
                 Err(StoreError::Fenced) => Lost::Fenced,
                 Err(error) => Lost::Failed(error),
                 Ok(Transacted::NotYours) => Lost::Refused(Refusal::NotYours),
+                Ok(Transacted::Before) => committed_before(),
                 Ok(_) => Lost::Failed(StoreError::Broken("a result was committed and lost".into())),
             });
             None
