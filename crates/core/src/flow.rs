@@ -21,6 +21,9 @@ use crate::{Divergence, Fingerprint, RunId, Time};
 /// The name of the record that says how a run will end once its undos have ended.
 pub const VERDICT: &str = "//verdict";
 
+/// The name of the record that says that a run went on under a changed definition.
+pub const VERSION: &str = "//version";
+
 /// What the name of the record of a task's undo ends with, after the name of the task or instance.
 pub const UNDO: &str = "//undo";
 

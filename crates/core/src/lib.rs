@@ -40,7 +40,8 @@ pub use draw::{to_dot, to_json, to_mermaid};
 pub use duration::{DurationError, format_duration, parse_duration};
 pub use failure::{Again, Failure, FailureKind};
 pub use flow::{
-    ByName, CallKind, Journal, Kept, Misuse, UNDO, VERDICT, check_call_name, joined, visit_of, within,
+    ByName, CallKind, Journal, Kept, Misuse, UNDO, VERDICT, VERSION, check_call_name, joined, visit_of,
+    within,
 };
 pub use graph::Graph;
 pub use id::{ClaimId, NodeId, RunId, TaskIx};
@@ -53,7 +54,7 @@ pub use run::{
 };
 pub use spelling::nearest;
 pub use state::{RunState, TaskState};
-pub use step::{Detail, Skip, Step, StepKind};
+pub use step::{Changed, Detail, Skip, Step, StepKind};
 pub use time::Time;
 pub use transition::{RUN_TRANSITIONS, TASK_TRANSITIONS, Transition, states_page};
 pub use turns::{Pace, Turns};

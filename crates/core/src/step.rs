@@ -88,6 +88,20 @@ pub struct Detail {
     /// How the run will end, once its undos have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Box<Verdict>>,
+    /// That the run went on under a changed definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Box<Changed>>,
+}
+
+/// That a run went on under a changed definition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// The version that it followed until then.
+    pub from: String,
+    /// The version that it follows from then on.
+    pub to: String,
+    /// The number that the store knows that version by.
+    pub definition: i64,
 }
 
 impl Detail {
@@ -101,7 +115,7 @@ impl Detail {
     /// Whether there is nothing to write.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let Self { failure, skipped, retry_at, items, changes, call, left, verdict } = self;
+        let Self { failure, skipped, retry_at, items, changes, call, left, verdict, changed } = self;
         failure.is_none()
             && skipped.is_none()
             && retry_at.is_none()
@@ -110,6 +124,7 @@ impl Detail {
             && call.is_step()
             && !left
             && verdict.is_none()
+            && changed.is_none()
     }
 }
 

@@ -230,7 +230,8 @@ impl Program {
     /// The version that would go on with a run.
     async fn serving(&self, image: &RunImage) -> Result<Arc<Registered>, Error> {
         let newest = registered(&self.node, &image.run.workflow)?;
-        let Some(recorded) = image.standing.definition.filter(|_| !newest.kept.is_empty()) else {
+        let recorded = take_up::definition_of(&self.node.hub, image)?;
+        let Some(recorded) = recorded.filter(|_| !newest.kept.is_empty()) else {
             return Ok(newest);
         };
         let recorded = self.node.hub.store.definition(recorded).await?.map(|row| row.version);

@@ -4,11 +4,11 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use windlass_store::{Place, RunImage, StepRow};
 
-use crate::{Error, hub::Hub};
+use crate::{Error, hub::Hub, take_up};
 
 /// Everything that is recorded of a run, payloads decoded. Times are those of the database, in UTC.
 pub(crate) async fn export(hub: &Hub, image: RunImage) -> Result<Value, Error> {
-    let version = match image.standing.definition {
+    let version = match take_up::definition_of(hub, &image)? {
         Some(id) => hub.store.definition(id).await?.map(|definition| definition.version.to_string()),
         None => None,
     };

@@ -12,7 +12,7 @@ use std::{
 
 use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
-use windlass_core::{Order, RunId, RunState, StepKind, UNDO, VERDICT, Verdict, nearest};
+use windlass_core::{Order, RunId, RunState, StepKind, UNDO, VERDICT, VERSION, Verdict, nearest};
 use windlass_store::{Act, End, NewRun, Place, Refusal, RunImage, RunRow, StepRow};
 
 use crate::{
@@ -427,8 +427,9 @@ fn is_named(step: &StepRow, name: &str) -> bool {
 /// The records of a durable function before one of its calls, for another run.
 fn calls_before(image: &RunImage, call: &str, workflow: &str) -> Result<Vec<StepRow>, Error> {
     let generation = image.standing.generation;
-    let is_call =
-        |step: &&StepRow| step.name.starts_with('/') && step.kind.is_terminal() && &*step.name != VERDICT;
+    let is_call = |step: &&StepRow| {
+        step.name.starts_with('/') && step.kind.is_terminal() && ![VERDICT, VERSION].contains(&&*step.name)
+    };
     let names = || image.steps.iter().filter(is_call).filter_map(|step| step.name.strip_prefix('/'));
     if !names().any(|name| name == call) {
         return Err(Error::UnknownTask {

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use windlass_core::{StepKind, TaskState, Time, UNDO, VERDICT};
+use windlass_core::{StepKind, TaskState, Time, UNDO, VERDICT, VERSION};
 use windlass_store::StepRow;
 
 /// What became of a task in a run: for a `for_each`, of all its elements.
@@ -61,10 +61,10 @@ pub(crate) fn of_steps(steps: &[StepRow]) -> Vec<TaskPast> {
     tasks
 }
 
-/// What a record belongs to: a task or an element of one, or a call of a durable function. Undos, verdicts and what tasks
-/// of a graph waited for are left out.
+/// What a record belongs to: a task or an element of one, or a call of a durable function. Undos, verdicts, changes of the
+/// definition and what tasks of a graph waited for are left out.
 fn lane(name: &str) -> Option<&str> {
-    if name == VERDICT || name.ends_with(UNDO) {
+    if [VERDICT, VERSION].contains(&name) || name.ends_with(UNDO) {
         return None;
     }
     match name.strip_prefix('/') {

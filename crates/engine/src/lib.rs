@@ -176,7 +176,7 @@ pub use settings::{var, var_or};
 pub use shared_value::SharedValue;
 pub use start::{BulkStart, IfTaken, Start};
 pub use statistics::{Spread, Statistics, TaskStatistics};
-pub use status::{AttemptStatus, CallStatus, RunStatus, TaskStatus};
+pub use status::{AttemptStatus, CallStatus, RunStatus, TaskStatus, VersionChange};
 pub use tenants::{OpenTenants, Tenant, Tenants};
 pub use watch::{Mark, Update, Watch};
 pub use watchdog::Overdue;

@@ -1,12 +1,16 @@
 //! Where a run stands, for people and programs.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use serde_json::Value;
 use tokio::sync::oneshot;
 use windlass_core::{
-    CallKind, Definition, Failure, Plan, RunId, RunState, Skip, StepKind, TaskState, TaskView, Time, UNDO,
-    VERDICT, Verdict,
+    CallKind, Changed, Definition, Divergence, Failure, Plan, Run, RunId, RunState, Skip, StepKind,
+    TaskState, TaskView, Time, UNDO, VERDICT, VERSION, Verdict,
 };
 use windlass_store::{Place, RunImage, Wait};
 
@@ -25,8 +29,8 @@ pub struct RunStatus {
     pub id: RunId,
     /// The workflow it is a run of.
     pub workflow: Arc<str>,
-    /// What it follows: the version that it was begun under, or that of this process if nobody has begun it. `None` when no
-    /// process has taken it up yet and this one does not know its workflow.
+    /// What it follows: the version that it was begun under, or, of a graph, the last that it went on under; or that of this
+    /// process if nobody has begun it. `None` when no process has taken it up yet and this one does not know its workflow.
     pub definition: Option<Arc<Definition>>,
     /// The key it was started under.
     pub key: Option<String>,
@@ -58,6 +62,8 @@ pub struct RunStatus {
     pub wait: Option<Wait>,
     /// Why it ended, unless it completed.
     pub verdict: Option<Verdict>,
+    /// When it went on under changed code, oldest first. A durable function that does is not noted here.
+    pub versions: Vec<VersionChange>,
     /// What its durable function called, or what its tasks waited for, in the order of the first record of each call.
     pub calls: Vec<CallStatus>,
     /// What its durable function [published](crate::Flow::publish), until it ends.
@@ -65,6 +71,17 @@ pub struct RunStatus {
     /// Its tasks, as declared. Empty for a run whose workflow no process has taken up yet and this one does
     /// not know.
     pub tasks: Vec<TaskStatus>,
+}
+
+/// That a graph's run went on under changed code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionChange {
+    /// The version that it followed until then.
+    pub from: Arc<str>,
+    /// The version that it followed from then on.
+    pub to: Arc<str>,
+    /// When it was taken up under it.
+    pub at: Time,
 }
 
 /// Where a task of a run stands.
@@ -141,6 +158,13 @@ pub struct AttemptStatus {
     pub retry_at: Option<Time>,
 }
 
+impl VersionChange {
+    pub(crate) fn new(at: Time, changed: Changed) -> Self {
+        let Changed { from, to, definition: _ } = changed;
+        Self { from: from.into(), to: to.into(), at }
+    }
+}
+
 impl RunStatus {
     /// What was called under this name: `charge`, `charge#2`.
     #[must_use]
@@ -155,10 +179,10 @@ impl RunStatus {
     }
 }
 
-/// The plan that a run follows: the one it was recorded under, or the one that this process has.
+/// The plan that a run follows: the one it was last recorded under, or the one that this process has.
 pub(crate) async fn plan(client: &Client, image: &RunImage) -> Result<Arc<Plan>, Error> {
     let known = client.node().and_then(|node| node.registry.get(&image.run.workflow));
-    match (image.standing.definition, known) {
+    match (take_up::definition_of(client.hub(), image)?, known) {
         (Some(id), Some(known)) if known.definition == id => Ok(Arc::clone(&known.plan)),
         (None, Some(known)) => Ok(Arc::clone(&known.plan)),
         (Some(id), _) => {
@@ -213,6 +237,8 @@ pub(crate) async fn of(client: &Client, image: RunImage) -> Result<RunStatus, Er
             status.add_undo(state, failure);
         }
     }
+    let changes = take_up::changes(client.hub(), &image)?;
+    let versions = changes.into_iter().map(|(at, changed)| VersionChange::new(at, changed)).collect();
     let calls = calls(client, &image)?;
     let published = published(client, &image)?;
     let undoing = pending_verdict(client, &image)?;
@@ -234,6 +260,7 @@ pub(crate) async fn of(client: &Client, image: RunImage) -> Result<RunStatus, Er
         parent: image.run.parent.map(|parent| parent.run),
         forked_from: image.run.forked_from,
         state,
+        versions,
         calls,
         published,
         generation: image.standing.generation,
@@ -276,7 +303,8 @@ fn published(client: &Client, image: &RunImage) -> Result<BTreeMap<String, Value
 /// What durable functions called. Of a call that was made in several generations, the last counts.
 fn calls(client: &Client, image: &RunImage) -> Result<Vec<CallStatus>, Error> {
     let mut calls: Vec<CallStatus> = Vec::new();
-    let is_call = |name: &str| name.contains('/') && name != VERDICT && !name.ends_with(UNDO);
+    let is_call =
+        |name: &str| name.contains('/') && ![VERDICT, VERSION].contains(&name) && !name.ends_with(UNDO);
     let records = image.steps.iter().filter(|row| is_call(&row.name));
     for row in records {
         let step = take_up::step(client.hub(), row)?;
@@ -347,11 +375,7 @@ async fn views(
         };
         return Ok(tasks.into_iter().map(known).collect());
     }
-    let seed = take_up::seed_for_view(client.hub(), image, plan)?;
-    let mut run = match windlass_core::Run::new(seed) {
-        Ok(run) => run,
-        Err(why) => return Err(Error::Decode { what: "the run's records".to_owned(), why: why.to_string() }),
-    };
+    let mut run = placed(client, image, &plan)?;
     let ended = matches!(image.standing.place, Place::Ended(_));
     if image.standing.definition.is_some() && !ended {
         run.apply(windlass_core::Event::Begin, client.hub().clock.now());
@@ -362,6 +386,27 @@ async fn views(
         view.state = if poison { TaskState::Abandoned } else { TaskState::Cancelled };
     }
     Ok(views.into_iter().map(|view| (view, None)).collect())
+}
+
+/// The run as far as its records have a place in the plan: code whose version was set by hand may have recorded more.
+fn placed(client: &Client, image: &RunImage, plan: &Arc<Plan>) -> Result<Run, Error> {
+    let task = |step: &str| step.split(['[', '/']).next().unwrap_or(step).to_owned();
+    let mut strangers = HashSet::new();
+    loop {
+        let mut seed = take_up::seed_for_view(client.hub(), image, Arc::clone(plan))?;
+        seed.steps.retain(|(_, step)| !strangers.contains(&task(&step.name)));
+        let why = match Run::new(seed) {
+            Ok(run) => return Ok(run),
+            Err(why) => why,
+        };
+        let is_new = match &why {
+            Divergence::Gone { step } | Divergence::Shape { step } => strangers.insert(task(step)),
+            _ => false,
+        };
+        if !is_new {
+            return Err(Error::Decode { what: "the run's records".to_owned(), why: why.to_string() });
+        }
+    }
 }
 
 /// A run that is held here is asked itself: it knows what executes.

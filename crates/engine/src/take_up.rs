@@ -3,12 +3,12 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use windlass_core::{
-    ClaimId, Definition, Detail, LaneId, NodeId, Plan, Run, RunId, RunState, Seed, Step, StepKind, VERDICT,
-    Verdict,
+    Changed, ClaimId, Definition, Detail, LaneId, NodeId, Plan, Run, RunId, RunState, Seed, Step, StepKind,
+    Time, VERDICT, VERSION, Verdict,
 };
 use windlass_store::{
     Act, DefinitionId, End, NewEnd, NewSpread, OUTCOME, RunImage, RunRow, SpreadKey, SpreadRow, StepRow,
-    Unit, Wait,
+    StoreError, Unit, Wait,
 };
 
 use crate::{
@@ -36,20 +36,36 @@ pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: R
         tracing::error!(run = %image.run.id, workflow = %image.run.workflow, "a run was claimed whose workflow is not registered");
         return block(node, holder, claim, &image, None, "its workflow is not registered".to_owned());
     };
-    let registered = registered.serving(image.standing.definition);
-    let Some(recorded) = other_version(&image, registered) else {
-        return go_on(node, holder, claim, image, registered);
+    let recorded = match definition_of(&node.hub, &image) {
+        Ok(recorded) => recorded,
+        Err(error) => return block(node, holder, claim, &image, Some(registered), error.to_string()),
+    };
+    let registered = registered.serving(recorded);
+    let Some(recorded) = other_version(recorded, &image, registered) else {
+        return go_on(node, holder, claim, image, registered, None);
     };
     let (node, registered) = (Arc::clone(node), Arc::clone(registered));
     node.user.clone().spawn(boxed(async move {
         match continues(&node.hub, &image, &registered, recorded).await {
-            Ok(()) => go_on(&node, holder, claim, image, &registered),
-            Err(why) => block(&node, holder, claim, &image, Some(&registered), why),
+            Ok(changed) => go_on(&node, holder, claim, image, &registered, Some(changed)),
+            Err(Obstacle::Code(why)) => block(&node, holder, claim, &image, Some(&registered), why),
+            Err(Obstacle::Store(error)) => {
+                tracing::debug!(run = %image.run.id, %error, "the run is given up: its definition cannot be read now");
+                dismiss(&node, holder, image.run.id, Act::Release { claim }, |node| node.claim.notify_one());
+            }
         }
     }));
 }
 
-fn go_on(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: RunImage, registered: &Arc<Registered>) {
+/// Goes on with a run, whose definition may have changed.
+fn go_on(
+    node: &Arc<Node>,
+    holder: NodeId,
+    claim: ClaimId,
+    image: RunImage,
+    registered: &Arc<Registered>,
+    changed: Option<Changed>,
+) {
     match prepare(node, holder, claim, &image, registered) {
         Ok((subject, run)) => {
             // One that begins; those that begin with their start are counted where they get their seats.
@@ -61,6 +77,9 @@ fn go_on(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: RunImage, regi
                 node.hub.scribe.count(&image.run.workflow, RunState::Running, at, 1);
             }
             let Some(cell) = RunCell::hold(Arc::clone(node), subject, run) else { return };
+            if let Some(changed) = changed {
+                note_change(&cell, &image, changed);
+            }
             renew(&cell, &image.published);
             cell.deliver(Mail::Begin(image.inbox));
         }
@@ -113,9 +132,32 @@ fn undoable(image: &RunImage, registered: &Registered) -> Vec<LaneId> {
     completed.filter_map(|row| registered.plan.lane(&row.name)).filter(can_be_undone).collect()
 }
 
-/// The version that a run's records were made under, if it is another than this one.
-fn other_version(image: &RunImage, registered: &Registered) -> Option<DefinitionId> {
-    image.standing.definition.filter(|id| *id != registered.definition && !image.steps.is_empty())
+/// The definition that a run follows: the one that it was begun under, or the last that it went on under.
+pub(crate) fn definition_of(hub: &Hub, image: &RunImage) -> Result<Option<DefinitionId>, Error> {
+    Ok(match changes(hub, image)?.pop() {
+        Some((_, changed)) => Some(DefinitionId(changed.definition)),
+        None => image.standing.definition,
+    })
+}
+
+/// When a run went on under changed definitions, oldest first.
+pub(crate) fn changes(hub: &Hub, image: &RunImage) -> Result<Vec<(Time, Changed)>, Error> {
+    let mut changes = Vec::new();
+    for row in image.steps.iter().filter(|row| &*row.name == VERSION) {
+        changes.extend(step(hub, row)?.detail.changed.map(|changed| (row.ended_at, *changed)));
+    }
+    Ok(changes)
+}
+
+/// The definition that a run follows, if it is another than this one, and that matters.
+fn other_version(
+    recorded: Option<DefinitionId>,
+    image: &RunImage,
+    registered: &Registered,
+) -> Option<DefinitionId> {
+    // A durable function that has called nothing yet follows whatever code runs it.
+    let matters = !image.steps.is_empty() || registered.plan.flow().is_none();
+    recorded.filter(|id| *id != registered.definition && matters)
 }
 
 /// Whether a run goes on under this code.
@@ -124,32 +166,82 @@ pub(crate) async fn check_version(
     image: &RunImage,
     registered: &Registered,
 ) -> Result<(), String> {
-    match other_version(image, registered) {
-        Some(recorded) => continues(hub, image, registered, recorded).await,
+    let recorded = definition_of(hub, image).map_err(|error| error.to_string())?;
+    match other_version(recorded, image, registered) {
+        Some(recorded) => match continues(hub, image, registered, recorded).await {
+            Ok(_) => Ok(()),
+            Err(Obstacle::Code(why)) => Err(why),
+            Err(Obstacle::Store(error)) => Err(error.to_string()),
+        },
         None => Ok(()),
     }
 }
 
-/// A run goes on under changed code if every recorded task is still there with the same dependencies.
+/// Why a run does not go on under this code.
+enum Obstacle {
+    /// It does not fit.
+    Code(String),
+    /// The store could not be asked whether it does.
+    Store(StoreError),
+}
+
+/// A run goes on under changed code if every recorded task is still there with the same dependencies. Answers what changed.
 async fn continues(
     hub: &Hub,
     image: &RunImage,
     registered: &Registered,
     recorded: DefinitionId,
-) -> Result<(), String> {
-    let row = hub.store.definition(recorded).await.map_err(|error| error.to_string())?;
-    let row = row.ok_or("the definition that it was recorded under is missing")?;
-    let body = hub.read("a definition", row.body).map_err(|error| error.to_string())?;
+) -> Result<Changed, Obstacle> {
+    let code = |why: String| Obstacle::Code(why);
+    let row = hub.store.definition(recorded).await.map_err(Obstacle::Store)?;
+    let row = row.ok_or_else(|| code("the definition that it was recorded under is missing".to_owned()))?;
+    let body = hub.read("a definition", row.body).map_err(|error| code(error.to_string()))?;
     let old = Definition::from_json(&body)
-        .map_err(|error| format!("the recorded definition cannot be read: {error}"))?;
+        .map_err(|error| code(format!("the recorded definition cannot be read: {error}")))?;
     let plan = &registered.plan;
     plan.continues(&old, image.steps.iter().map(|step| &*step.name))
-        .map_err(|divergence| divergence.to_string())?;
+        .map_err(|divergence| code(divergence.to_string()))?;
+    let (from, to) = (row.version.to_string(), plan.definition.version.to_string());
     tracing::info!(
-        run = %image.run.id, workflow = %image.run.workflow, from = %row.version, to = %plan.definition.version,
-        "the run goes on under changed code"
+        run = %image.run.id, workflow = %image.run.workflow, from, to, "the run goes on under changed code"
     );
-    Ok(())
+    Ok(Changed { from, to, definition: registered.definition.0 })
+}
+
+/// Records that a graph goes on under a changed definition, before anything that only this one has a place for. A durable
+/// function's records do not need a definition to be read, and whether it goes on is only known when it was run again.
+fn note_change(cell: &Arc<RunCell>, image: &RunImage, changed: Changed) {
+    let subject = &cell.subject;
+    if subject.registered.plan.flow().is_some() {
+        return;
+    }
+    let (run, before) = (subject.run, image.steps.iter().filter(|row| &*row.name == VERSION).count());
+    let detail = Detail { changed: Some(Box::new(changed)), ..Detail::default() };
+    let owner = Arc::clone(cell);
+    let reply = move |fate: Fate, thread| {
+        if let Err(lost) = fate {
+            owner.hand(Mail::Committed(0, Err(Box::new(lost))), thread);
+        }
+    };
+    let now = cell.node.hub.clock.now();
+    let detail = match cell.encode(&detail) {
+        Ok(detail) => detail,
+        // What is recorded under it will not be placed then, and that is said where it is looked at.
+        Err(why) => return tracing::warn!(%run, why, "a change of the run's definition cannot be recorded"),
+    };
+    let row = StepRow {
+        generation: subject.generation,
+        name: VERSION.into(),
+        attempt: u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1),
+        epoch: subject.epoch,
+        kind: StepKind::Skipped,
+        started_at: now,
+        ended_at: now,
+        output: None,
+        detail,
+    };
+    let act = Act::Record { claim: subject.claim, steps: vec![row], consumed: Vec::new(), forget: false };
+    cell.node.hub.committer.submit(subject.holder, Unit { run, act }, Reply::Then(Box::new(reply)));
 }
 
 /// What a run is made from, with the outputs of its completed tasks.

@@ -12,10 +12,10 @@ use std::{
 use futures_core::Stream;
 use hmac_sha256::Hash;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use windlass_core::{Failure, RunId, RunState, Step, StepKind, Time, VERDICT, Verdict};
+use windlass_core::{Failure, RunId, RunState, Step, StepKind, Time, VERDICT, VERSION, Verdict};
 use windlass_store::{Place, RunImage, StepRow};
 
-use crate::{Client, Error, boxed::boxed, handle::verdict_of, take_up};
+use crate::{Client, Error, VersionChange, boxed::boxed, handle::verdict_of, take_up};
 
 /// How many updates may wait for a slow watcher.
 const AHEAD: usize = 64;
@@ -44,6 +44,8 @@ pub enum Update {
         /// Why it failed.
         failure: Option<Failure>,
     },
+    /// It went on under changed code.
+    Version(VersionChange),
     /// The run has ended. Nothing follows.
     Ended {
         /// How it stands.
@@ -184,6 +186,14 @@ impl Follower {
                 let completes = |step: Step| step.detail.verdict.as_deref() == Some(&Verdict::Completed);
                 if !step.is_ok_and(completes) {
                     send(watcher, Ok(Update::State(RunState::Undoing))).await?;
+                }
+                continue;
+            }
+            if &*row.name == VERSION {
+                let changed = step.map(|step| step.detail.changed);
+                if let Some(changed) = changed.transpose() {
+                    let change = changed.map(|changed| VersionChange::new(row.ended_at, *changed));
+                    send(watcher, change.map(Update::Version)).await?;
                 }
                 continue;
             }

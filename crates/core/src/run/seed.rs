@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{Fan, Lane, LaneId, Lanes, Phase, Plan, Run, Sight, TaskRun, Verdict};
-use crate::{CallKind, Definition, OnFailure, Step, StepKind, TaskIx, Time, UNDO, VERDICT};
+use crate::{CallKind, Definition, OnFailure, Step, StepKind, TaskIx, Time, UNDO, VERDICT, VERSION};
 
 /// All that a run is made from.
 #[derive(Clone, Debug)]
@@ -135,7 +135,7 @@ impl Plan {
         recorded: &Definition,
         steps: impl IntoIterator<Item = &'s str>,
     ) -> Result<(), Divergence> {
-        for step in steps.into_iter().filter(|step| *step != VERDICT) {
+        for step in steps.into_iter().filter(|step| ![VERDICT, VERSION].contains(step)) {
             // What code called is compared when it is called again.
             let lane = self.lane(step).or_else(|| self.caller(step));
             let lane = lane.ok_or_else(|| Divergence::Gone { step: step.to_owned() })?;
@@ -234,6 +234,9 @@ impl Run {
 
     /// Takes one record in. Of earlier generations only completed work counts.
     fn restore(&mut self, generation: u32, step: &Step) -> Result<(), Divergence> {
+        if &*step.name == VERSION {
+            return Ok(());
+        }
         let gone = || Divergence::Gone { step: step.name.to_string() };
         if step.name.contains('/') {
             let caller = self.plan.caller(&step.name);
@@ -382,7 +385,7 @@ impl Run {
         let Some(last) = self.epoch.checked_sub(1) else { return BTreeMap::new() };
         let mine =
             || steps.iter().filter(|(generation, _)| *generation == self.generation).map(|(_, step)| step);
-        let ends = || mine().filter(|step| step.kind != StepKind::Started);
+        let ends = || mine().filter(|step| step.kind != StepKind::Started && &*step.name != VERSION);
         let ended: BTreeSet<(&str, u32)> = ends().map(|step| (&*step.name, step.attempt)).collect();
         let fresh_from = ends().map(|step| step.epoch).max().unwrap_or(0);
         let executing: BTreeSet<(&str, u32)> = mine()

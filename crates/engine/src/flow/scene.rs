@@ -18,7 +18,8 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use windlass_core::{
-    ByName, CallKind, Detail, Divergence, Failure, Journal, Kept, LaneId, StepKind, Time, Verdict, joined,
+    ByName, CallKind, Detail, Divergence, Failure, Journal, Kept, LaneId, StepKind, Time, VERDICT, Verdict,
+    joined,
 };
 use windlass_store::{StepRow, Unit};
 
@@ -325,7 +326,7 @@ impl Scene {
                 continue;
             }
             if id.starts_with('/') {
-                state.verdict_kept |= !is_old;
+                state.verdict_kept |= !is_old && &*row.name == VERDICT;
                 continue;
             }
             let step = take_up::step(&cell.node.hub, row)?;

@@ -36,6 +36,87 @@ async fn a_run_goes_on_under_code_that_still_has_what_is_recorded(lab: Lab) -> R
 }
 
 #[windlass::test]
+async fn a_run_that_went_on_under_changed_code_is_read_and_forked_by_what_it_follows_now(
+    lab: Lab,
+) -> Result<()> {
+    let old = graph(&[("a", &[]), ("b", &["a"])]);
+    let id = interrupted(&lab, old.clone()).await?;
+    let new = graph(&[("a", &[]), ("b", &["a"]), ("c", &["b"])]);
+    let engine = lab.engine().workflow(new.clone()).launch().await?;
+    let mut watch = engine.run(&new, id).watch();
+    engine.run(&new, id).await?;
+    let (from, to) = (Arc::<str>::from(old.version()), Arc::<str>::from(new.version()));
+    // A process that does not hold it, and one that does not even have the newer code.
+    let older = lab.engine().workflow(old.clone()).launch().await?;
+    for engine in [&engine, &older] {
+        let status = engine.run(&new, id).status().await?;
+        assert_eq!(status.task("c").unwrap().state, windlass::TaskState::Completed);
+        assert_eq!(&*status.definition.unwrap().version, new.version());
+        let [seen] = &status.versions[..] else { panic!("it changed once: {:?}", status.versions) };
+        assert_eq!((&seen.from, &seen.to), (&from, &to));
+        assert!(status.calls.is_empty(), "a change is no call: {:?}", status.calls);
+    }
+    let mut heard = Vec::new();
+    while let Some(update) = watch.next().await {
+        if let windlass::Update::Version(change) = update? {
+            heard.push((change.from, change.to));
+        }
+    }
+    assert_eq!(heard, [(from, to)]);
+    older.stop().await?;
+    let before = lab.attempts("b");
+    let fork = engine.run(&new, id).fork_from("c").await?;
+    fork.await?;
+    assert_eq!((lab.attempts("b"), lab.attempts("c")), (before, 2));
+    Ok(())
+}
+
+/// Waits until the run has gone on under changed code so many times.
+async fn changed(lab: &Lab, run: &windlass::Run<serde_json::Value>, times: usize) -> Result<()> {
+    while run.status().await?.versions.len() < times {
+        lab.advance(Duration::from_secs(1)).await;
+    }
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_run_goes_on_from_changed_code_to_changed_code_and_back_if_it_can(lab: Lab) -> Result<()> {
+    let old = graph(&[("a", &[]), ("b", &["a"])]);
+    let id = interrupted(&lab, old.clone()).await?;
+    let new = graph(&[("a", &[]), ("b", &["a"]), ("c", &["b"])]);
+    let engine = lab.engine().workflow(new.clone()).launch().await?;
+    changed(&lab, &engine.run(&new, id), 1).await?;
+    lab.crash(&engine);
+    // Nothing is recorded yet that the old code would not have.
+    let engine = lab.engine().workflow(old.clone()).launch().await?;
+    changed(&lab, &engine.run(&old, id), 2).await?;
+    lab.crash(&engine);
+    let engine = lab.engine().workflow(new.clone()).launch().await?;
+    engine.run(&new, id).await?;
+    let versions = engine.run(&new, id).status().await?.versions;
+    let to: Vec<&str> = versions.iter().map(|change| &*change.to).collect();
+    assert_eq!(to, [new.version(), old.version(), new.version()]);
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_run_of_which_nothing_was_recorded_is_read_by_the_code_that_went_on_with_it(
+    lab: Lab,
+) -> Result<()> {
+    let old = graph(&[("a", &[])]);
+    let engine = lab.engine().workflow(old.clone()).launch().await?;
+    let id = engine.start(old, serde_json::Value::Null).await?.id();
+    lab.advance(Duration::from_secs(5)).await;
+    lab.crash(&engine);
+    let new = graph(&[("z", &[])]);
+    let engine = lab.engine().workflow(new.clone()).launch().await?;
+    engine.run(&new, id).await?;
+    let status = engine.run(&new, id).status().await?;
+    assert_eq!(status.task("z").unwrap().state, windlass::TaskState::Completed);
+    Ok(())
+}
+
+#[windlass::test]
 async fn a_run_whose_recorded_task_is_gone_is_blocked_and_unblocks_by_itself(lab: Lab) -> Result<()> {
     let old = graph(&[("a", &[]), ("b", &["a"])]);
     let id = interrupted(&lab, old.clone()).await?;
