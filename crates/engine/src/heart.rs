@@ -24,6 +24,8 @@ const SWEEP: usize = 500;
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How often the lease and the attempts are looked at, at least.
 const LOOK: Duration = Duration::from_secs(1);
+/// A busy database takes so long for anything, so that no heartbeat is given up earlier.
+const BRIEFEST: Duration = Duration::from_secs(1);
 /// For how long the user's threads may all be busy before somebody is told.
 const STUCK: Duration = Duration::from_secs(5);
 
@@ -153,7 +155,7 @@ impl Heart {
 
     async fn beat_within_lease(&mut self, id: NodeId) {
         // One that is not answered must leave enough of the lease for others, on other connections.
-        let patience = self.lease_left().min(self.node.options.lease() / 3);
+        let patience = self.lease_left().min((self.node.options.lease() / 3).max(BRIEFEST));
         match timeout(patience, self.beat()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {

@@ -11,6 +11,9 @@ use windlass_core::{ClaimId, NodeId, RunId};
 
 use crate::tenure::Tenure;
 
+/// A busy server takes so long for anything, so that no heartbeat is given up earlier.
+const BRIEFEST: Duration = Duration::from_secs(1);
+
 /// A run as it is held. The same run may be held again before it is known here that it was given up: answers overtake
 /// each other.
 type Holding = (RunId, ClaimId);
@@ -101,7 +104,7 @@ impl Held {
 
     /// How long a heartbeat of a node may take: what is left of the lease then is enough for more of them.
     pub(crate) fn patience(&self, node: NodeId) -> Option<Duration> {
-        self.nodes.get(&node).map(|lease| *lease / 4)
+        self.nodes.get(&node).map(|lease| (*lease / 4).max(BRIEFEST))
     }
 
     /// Forgets a node that is gone, with all that it held: whoever takes that over tidies up after it.

@@ -43,6 +43,8 @@ const STACK: usize = 8 << 20;
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// What fails within this has not waited for anything.
+const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// A store on a PostgreSQL database.
 ///
@@ -199,6 +201,21 @@ impl Postgres {
         })
     }
 
+    /// Has something looked up. A connection that was lost while nobody used it is not always known to be: then another
+    /// one is asked.
+    fn look_up<T: Send + 'static>(
+        &self,
+        ask: impl Fn(&Self) -> Answer<'static, T> + Send + 'static,
+    ) -> Answer<'_, T> {
+        Box::pin(async move {
+            let asked = Instant::now();
+            match ask(self).await {
+                Err(StoreError::Unavailable(_)) if asked.elapsed() < AT_ONCE => ask(self).await,
+                answer => answer,
+            }
+        })
+    }
+
     /// Has something done on a connection.
     fn ask<T, F>(&self, work: impl FnOnce(Arc<Shared>, Arc<Lent>) -> F + Send + 'static) -> Answer<'static, T>
     where
@@ -224,6 +241,10 @@ impl Postgres {
                 let session = Arc::new(shared.pool.lend().await?);
                 let done = work(Arc::clone(&shared), Arc::clone(&session)).await;
                 let is_sound = done.as_ref().map_or_else(Fault::leaves_connection, |_| true);
+                if !is_sound {
+                    // Whatever ended this one may have ended the others too.
+                    shared.pool.distrust();
+                }
                 if let Some(session) = Arc::into_inner(session).filter(|_| is_sound) {
                     session.give_back();
                 }
@@ -440,7 +461,10 @@ impl Store for Postgres {
     }
 
     fn queues(&self, only: Option<Arc<str>>) -> Answer<'_, Vec<QueueRow>> {
-        self.ask(async move |_, session| queue::all(&session, only.as_deref()).await)
+        self.look_up(move |store| {
+            let only = only.clone();
+            store.ask(async move |_, session| queue::all(&session, only.as_deref()).await)
+        })
     }
 
     fn claim_tasks(&self, request: SpreadClaim) -> Answer<'_, SpreadClaimed> {
@@ -466,43 +490,66 @@ impl Store for Postgres {
     }
 
     fn definition(&self, id: DefinitionId) -> Answer<'_, Option<DefinitionRow>> {
-        self.ask(async move |_, session| definition::read(&session, id).await)
+        self.look_up(move |store| store.ask(async move |_, session| definition::read(&session, id).await))
     }
 
     fn definitions(&self, which: Versions) -> Answer<'_, Vec<(DefinitionId, DefinitionRow)>> {
-        self.ask(async move |_, session| definition::list(&session, &which).await)
+        self.look_up(move |store| {
+            let which = which.clone();
+            store.ask(async move |_, session| definition::list(&session, &which).await)
+        })
     }
 
     fn load(&self, run: RunId) -> Answer<'_, Option<RunImage>> {
-        self.ask(async move |_, session| {
-            let images = session.look(async || image::load(&session, &[column::run(run)]).await).await?;
-            Ok(images.into_iter().next())
+        self.look_up(move |store| {
+            store.ask(async move |_, session| {
+                let images = session.look(async || image::load(&session, &[column::run(run)]).await).await?;
+                Ok(images.into_iter().next())
+            })
         })
     }
 
     fn ends(&self, runs: Vec<RunId>) -> Answer<'_, Vec<(RunId, End)>> {
-        self.ask(async move |_, session| image::ends(&session, &runs).await)
+        self.look_up(move |store| {
+            let runs = runs.clone();
+            store.ask(async move |_, session| image::ends(&session, &runs).await)
+        })
     }
 
     fn by_key(&self, workflow: Arc<str>, key: String) -> Answer<'_, Option<RunId>> {
-        self.ask(async move |_, session| find::by_key(&session, &workflow, &key).await)
+        self.look_up(move |store| {
+            let workflow = workflow.clone();
+            let key = key.clone();
+            store.ask(async move |_, session| find::by_key(&session, &workflow, &key).await)
+        })
     }
 
     fn find(&self, query: Query) -> Answer<'_, Page> {
-        self.ask(async move |shared, session| find::find(&session, &shared.schema, &query).await)
+        self.look_up(move |store| {
+            let query = query.clone();
+            store.ask(async move |shared, session| find::find(&session, &shared.schema, &query).await)
+        })
     }
 
     fn count(&self, query: Query, look: usize) -> Answer<'_, Vec<Count>> {
-        self.ask(async move |shared, session| figures::count(&session, &shared.schema, &query, look).await)
+        self.look_up(move |store| {
+            let query = query.clone();
+            store.ask(async move |shared, session| {
+                figures::count(&session, &shared.schema, &query, look).await
+            })
+        })
     }
 
     fn backlog(&self, look: usize) -> Answer<'_, Backlog> {
-        self.ask(async move |_, session| figures::backlog(&session, look).await)
+        self.look_up(move |store| store.ask(async move |_, session| figures::backlog(&session, look).await))
     }
 
     fn outlines(&self, runs: Vec<RunId>, limit: usize) -> Answer<'_, Vec<(RunId, Vec<StepRow>)>> {
-        self.ask(async move |_, session| {
-            session.look(async || figures::outlines(&session, &runs, limit).await).await
+        self.look_up(move |store| {
+            let runs = runs.clone();
+            store.ask(async move |_, session| {
+                session.look(async || figures::outlines(&session, &runs, limit).await).await
+            })
         })
     }
 
@@ -511,7 +558,7 @@ impl Store for Postgres {
     }
 
     fn tallies(&self, since: Time) -> Answer<'_, Vec<Tally>> {
-        self.ask(async move |_, session| figures::tallies(&session, since).await)
+        self.look_up(move |store| store.ask(async move |_, session| figures::tallies(&session, since).await))
     }
 
     fn add_log(&self, lines: Vec<LogLine>) -> Answer<'_, ()> {
@@ -519,7 +566,7 @@ impl Store for Postgres {
     }
 
     fn log(&self, run: RunId) -> Answer<'_, Vec<LogLine>> {
-        self.ask(async move |_, session| log_line::read(&session, run).await)
+        self.look_up(move |store| store.ask(async move |_, session| log_line::read(&session, run).await))
     }
 
     fn aged(&self, request: Aged) -> Answer<'_, Vec<AgedRun>> {
@@ -531,7 +578,10 @@ impl Store for Postgres {
     }
 
     fn cell(&self, name: Arc<str>) -> Answer<'_, Option<Cell>> {
-        self.ask(async move |_, session| cell::read(&session, &name).await)
+        self.look_up(move |store| {
+            let name = name.clone();
+            store.ask(async move |_, session| cell::read(&session, &name).await)
+        })
     }
 
     fn swap_cell(
@@ -545,7 +595,7 @@ impl Store for Postgres {
     }
 
     fn nodes(&self) -> Answer<'_, Vec<NodeRow>> {
-        self.ask(async move |_, session| node::all(&session).await)
+        self.look_up(move |store| store.ask(async move |_, session| node::all(&session).await))
     }
 
     fn itself(&self) -> Option<&dyn Any> {

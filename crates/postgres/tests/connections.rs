@@ -109,3 +109,23 @@ async fn a_listening_connection_that_went_dead_is_noticed_and_replaced() {
     }
     hears(&store, &other).await;
 }
+
+#[tokio::test]
+async fn whoever_looks_something_up_does_not_hear_of_connections_that_ended_while_nobody_used_them() {
+    let (name, schema) = (format!("ended_{}", std::process::id()), fresh());
+    let url = format!("{}?application_name={name}&schema={schema}", cluster().url());
+    let store = Postgres::open(&url).await.unwrap();
+    let watcher = common::connect(cluster().url()).await;
+    let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1";
+    let mut ended = 0;
+    for _ in 0..20 {
+        // Several at once have several connections.
+        let looks: Vec<_> = (0..8).map(|_| store.nodes()).collect();
+        for look in looks {
+            look.await.unwrap();
+        }
+        ended += watcher.query_one(end, &[&name]).await.unwrap().get::<_, i64>(0);
+        assert!(store.nodes().await.unwrap().is_empty());
+    }
+    assert!(ended > 20, "only {ended} connections were ended");
+}
