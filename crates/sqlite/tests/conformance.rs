@@ -96,3 +96,8 @@ async fn a_database_in_memory_agrees_with_the_model() {
 async fn a_file_agrees_with_the_model_when_processes_die() {
     Duel::default().with_kills().fight(0..duels(100), model, on_file).await;
 }
+
+#[tokio::test]
+async fn a_database_agrees_with_the_model_when_answers_are_lost() {
+    Duel::default().with_faults().fight(0..duels(50), model, in_memory).await;
+}

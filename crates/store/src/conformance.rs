@@ -28,5 +28,5 @@ mod scene;
 pub use self::{
     cases::case,
     duel::{Disagreement, Duel},
-    fixture::{Fixture, MemoryFixture, TestClock},
+    fixture::{Failing, Fixture, MemoryFixture, TestClock},
 };

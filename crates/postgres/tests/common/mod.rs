@@ -1,6 +1,7 @@
 //! What several of these tests begin with.
 #![allow(dead_code, reason = "each test program uses some of it")]
 
+pub mod failing_way;
 pub mod half_open;
 pub mod own_schema;
 

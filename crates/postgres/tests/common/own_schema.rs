@@ -20,8 +20,13 @@ pub struct OwnSchema {
 impl OwnSchema {
     /// One that is reached by this URL, over so many connections.
     pub async fn at(url: &str, connections: usize) -> Self {
+        Self::of(PostgresOptions::new().connections(connections), url).await
+    }
+
+    /// The same with other options.
+    pub async fn of(options: PostgresOptions, url: &str) -> Self {
         let schema = fresh();
-        let store = PostgresOptions::new().schema(&schema).connections(connections).open(url).await.unwrap();
+        let store = options.schema(&schema).open(url).await.unwrap();
         let fixture = Self { store: Arc::new(store), clock: TestClock::new(), schema };
         fixture.set_clock();
         fixture

@@ -20,6 +20,7 @@ use super::Fixture;
 pub struct Duel {
     length: usize,
     kills: bool,
+    faults: bool,
 }
 
 /// Where a store and the model part.
@@ -38,9 +39,9 @@ pub struct Disagreement {
 }
 
 impl Default for Duel {
-    /// Sequences of 60 operations, without kills.
+    /// Sequences of 60 operations, without kills and faults.
     fn default() -> Self {
-        Self { length: 60, kills: false }
+        Self { length: 60, kills: false, faults: false }
     }
 }
 
@@ -55,6 +56,13 @@ impl Duel {
     #[must_use]
     pub const fn with_kills(self) -> Self {
         Self { kills: true, ..self }
+    }
+
+    /// Has commits fail too: what was not answered is asked again. A store whose commits cannot be made to fail is asked
+    /// again as if the answer had been lost. Default: not.
+    #[must_use]
+    pub const fn with_faults(self) -> Self {
+        Self { faults: true, ..self }
     }
 
     /// Plays one sequence for each seed, each on fresh stores.
@@ -85,7 +93,7 @@ impl Duel {
         let mut dice = Dice::new(seed);
         let mut moves: Vec<u64> = (0..self.length).map(|_| dice.roll()).collect();
         let play =
-            async |moves: &[u64]| Arena::play(seed, moves, self.kills, model().await, subject().await).await;
+            async |moves: &[u64]| Arena::play(seed, moves, *self, model().await, subject().await).await;
 
         let mut found = play(&moves).await?;
         moves.truncate(found.asked.len());

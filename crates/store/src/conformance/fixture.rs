@@ -28,12 +28,28 @@ pub trait Fixture {
         false
     }
 
+    /// Has the next commit fail so, or none any more, and answers whether the store goes along. The default is for stores
+    /// whose commits cannot be made to fail: nothing happens, and the answer is `false`.
+    fn fail_commit(&self, how: Option<Failing>) -> bool {
+        let _ = how;
+        false
+    }
+
     /// Ends the process of a node, as far as the store can tell, and answers whether the store can prove it.
     /// The default is for stores that know of no such proof: nothing happens, and the answer is `false`.
     fn kill(&self, node: NodeId) -> bool {
         let _ = node;
         false
     }
+}
+
+/// How a commit fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failing {
+    /// It never arrives: nothing of it is there.
+    Lost,
+    /// All of it is there, and the answer never arrives.
+    Unanswered,
 }
 
 /// A clock that moves only when it is told to. Clones share their time.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use windlass_core::{ClaimId, NodeId, RunId};
 
 use super::{
-    Dice, Disagreement,
+    Dice, Disagreement, Duel,
     ask::{Ask, Names, show},
 };
 use crate::{
     Claim, DefinitionId, DefinitionRow, Place, Query, RunImage, SpreadClaim, Store, Unit,
-    conformance::{Fixture, scene::b},
+    conformance::{Failing, Fixture, scene::b},
 };
 
 /// The workflows of a duel, and how many versions each has.
@@ -56,7 +56,7 @@ impl<M: Fixture, S: Fixture> Arena<M, S> {
     pub(super) async fn play(
         seed: u64,
         moves: &[u64],
-        kills: bool,
+        duel: Duel,
         model: M,
         subject: S,
     ) -> Option<Disagreement> {
@@ -65,17 +65,19 @@ impl<M: Fixture, S: Fixture> Arena<M, S> {
             subject: side(subject),
             ours: Names::default(),
             theirs: Names::default(),
-            world: World { kills, ..World::default() },
+            world: World { kills: duel.kills, ..World::default() },
         };
         arena.define().await;
         let mut asked = Vec::new();
         for (number, &roll) in moves.iter().enumerate() {
-            let ask = arena.world.draw(&mut Dice::new(roll));
-            asked.push(ask.clone());
+            let mut dice = Dice::new(roll);
+            let ask = arena.world.draw(&mut dice);
+            let how = if duel.faults { draw_failing(&mut dice, &ask) } else { None };
+            asked.push((ask.clone(), how));
             let last = number + 1 == moves.len();
             let everything = last || number % BETWEEN_LOOKS == 0;
-            if let Err((about, model, subject)) = arena.step(ask, everything).await {
-                let asked = asked.iter().map(|ask| format!("{ask:?}")).collect();
+            if let Err((about, model, subject)) = arena.step(ask, how, everything).await {
+                let asked = asked.iter().map(in_words).collect();
                 return Some(Disagreement { seed, asked, about, model, subject });
             }
         }
@@ -95,12 +97,33 @@ impl<M: Fixture, S: Fixture> Arena<M, S> {
         }
     }
 
-    async fn step(&mut self, ask: Ask, everything: bool) -> Result<(), Difference> {
+    async fn step(&mut self, ask: Ask, how: Option<Failing>, everything: bool) -> Result<(), Difference> {
         let touched = self.world.remember(&ask);
-        let model = ask.clone().put(&self.model.0, &*self.model.1, &self.ours).await;
-        let subject = ask.put(&self.subject.0, &*self.subject.1, &self.theirs).await;
+        let (subject, is_twice) = match how {
+            Some(how) => self.ask_with_fault(&ask, how).await,
+            None => (self.ask_subject(&ask).await, false),
+        };
+        let mut model = ask.clone().put(&self.model.0, &*self.model.1, &self.ours).await;
+        if is_twice {
+            model = ask.put(&self.model.0, &*self.model.1, &self.ours).await;
+        }
         differ("the answer", model, subject)?;
         self.look_around(if everything { None } else { Some(touched) }).await
+    }
+
+    async fn ask_subject(&self, ask: &Ask) -> String {
+        ask.clone().put(&self.subject.0, &*self.subject.1, &self.theirs).await
+    }
+
+    /// Asks the store under test while a commit of its fails, and then again, as whoever got no answer does. Also answers
+    /// whether it was done twice.
+    async fn ask_with_fault(&self, ask: &Ask, how: Failing) -> (String, bool) {
+        let can_fail = self.subject.0.fail_commit(Some(how));
+        let answer = self.ask_subject(ask).await;
+        self.subject.0.fail_commit(None);
+        // What changes nothing may have nothing to commit.
+        let is_lost = if can_fail { answer.contains("Unavailable(") } else { how == Failing::Unanswered };
+        if is_lost { (self.ask_subject(ask).await, how == Failing::Unanswered) } else { (answer, false) }
     }
 
     /// Compares the runs named, or all that can be seen, and takes the model's images for the next draw.
@@ -176,6 +199,24 @@ impl<M: Fixture, S: Fixture> Arena<M, S> {
             ends.sort_by_key(|(run, _)| *run);
         }
         show(ends)
+    }
+}
+
+/// Now and then, how the commit of an operation fails that makes one.
+fn draw_failing(dice: &mut Dice, ask: &Ask) -> Option<Failing> {
+    let commits = match ask {
+        Ask::Advance(_) | Ask::Kill(_) | Ask::Find(_) | Ask::Aged(_) | Ask::Cell(_) => false,
+        // A store may declare a queue before it changes it: which of the two had failed decides what comes then.
+        Ask::ChangeQueue(..) => false,
+        _ => true,
+    };
+    (commits && dice.chance(25)).then(|| dice.one([Failing::Lost, Failing::Unanswered]))
+}
+
+fn in_words((ask, how): &(Ask, Option<Failing>)) -> String {
+    match how {
+        Some(how) => format!("{how:?}, and again: {ask:?}"),
+        None => format!("{ask:?}"),
     }
 }
 
