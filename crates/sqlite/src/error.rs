@@ -78,3 +78,20 @@ pub(crate) fn describe(error: &rusqlite::Error, file: &str) -> StoreError {
         _ => StoreError::Broken(format!("{file}: SQLite refused a statement: {error}")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_written_any_more_is_named_with_the_way_out() {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch("CREATE TABLE t (x); PRAGMA query_only = ON").unwrap();
+        let error = describe(&conn.execute("INSERT INTO t VALUES (1)", []).unwrap_err(), "app.db");
+        let text = error.to_string();
+        assert!(matches!(error, StoreError::Broken(_)), "waiting does not help: {error:?}");
+        assert!(text.contains("app.db cannot be written any more: allow writing to the file"), "{text}");
+    }
+}

@@ -151,6 +151,85 @@ async fn a_database_that_may_only_be_read_is_refused() {
     assert!(!scene.file().exists());
 }
 
+#[tokio::test]
+async fn a_database_that_is_said_not_to_change_is_refused() {
+    let scene = Scene::new();
+    let url = format!("sqlite://{}?immutable=1", scene.file().display());
+    let error = Sqlite::open(&url).await.unwrap_err();
+    assert!(error.to_string().contains("immutable"), "{error}");
+    assert!(!scene.file().exists());
+}
+
+#[cfg(unix)]
+mod reading_alone {
+    use std::{
+        fs::{OpenOptions, Permissions, set_permissions},
+        os::unix::{fs::PermissionsExt, process::CommandExt},
+        process::Command,
+    };
+
+    use super::*;
+
+    /// Set to a database in a process that only tries to open that.
+    const ASKED: &str = "WINDLASS_TEST_READS_ALONE";
+    /// A user who owns nothing.
+    const NOBODY: u32 = 65_534;
+
+    fn set_mode(path: &Path, mode: u32) {
+        set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    async fn assert_refused(file: &Path) {
+        let error = Sqlite::open(file.to_str().unwrap()).await.expect_err("it should have been refused");
+        assert!(matches!(error, OpenError::ReadOnly { .. }), "{error:?}");
+        assert_names(&error, file, "allow writing to the file and its directory");
+    }
+
+    /// What a mount that may only be read, or the database of somebody else, is to a process. `locks` and `directory` are
+    /// what it may do with those.
+    async fn refused(test: &str, locks: u32, directory: u32) {
+        if let Some(file) = std::env::var_os(ASKED) {
+            return assert_refused(Path::new(&file)).await;
+        }
+        let scene = Scene::new();
+        scene.open().await.unwrap().close().await;
+        let (file, within) = (scene.file(), scene.directory.path());
+        let beside = within.join("app.db-locks");
+        for lock in std::fs::read_dir(&beside).unwrap() {
+            set_mode(&lock.unwrap().path(), 0o666);
+        }
+        let program = within.join("test");
+        std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        set_mode(&program, 0o755);
+        set_mode(&file, 0o444);
+        set_mode(&beside, locks);
+        set_mode(within, directory);
+        if OpenOptions::new().write(true).open(&file).is_ok() {
+            // Root may write everywhere, and tries it as somebody else.
+            let name = format!("reading_alone::{test}");
+            let mut other = Command::new(&program);
+            other.args(["--exact", &name]).env(ASKED, &file).current_dir("/").uid(NOBODY).gid(NOBODY);
+            let output = other.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && said.contains("1 passed"), "{said}");
+        } else {
+            assert_refused(&file).await;
+        }
+        set_mode(within, 0o755);
+        set_mode(&beside, 0o755);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_may_only_be_read_is_refused() {
+        refused("a_file_that_may_only_be_read_is_refused", 0o777, 0o777).await;
+    }
+
+    #[tokio::test]
+    async fn a_file_in_a_directory_that_may_only_be_read_is_refused() {
+        refused("a_file_in_a_directory_that_may_only_be_read_is_refused", 0o555, 0o555).await;
+    }
+}
+
 /// Even root cannot write where the file system says no; `/proc` is one such place on every Linux.
 #[cfg(target_os = "linux")]
 #[tokio::test]

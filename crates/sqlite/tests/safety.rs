@@ -130,3 +130,60 @@ async fn dropping_the_answer_does_not_withdraw_the_commit() {
     let store = Sqlite::open(file.to_str().unwrap()).await.unwrap();
     assert_eq!(count(&store).await, 1);
 }
+
+/// The disk, or somebody, writes nonsense into the middle of a file that is open.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_that_is_damaged_while_it_is_open_is_reported_and_what_was_acknowledged_is_kept() {
+    use std::{fs::File, os::unix::fs::FileExt};
+
+    const PAGE: usize = 4096;
+    let nonsense = [0xAB; PAGE];
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("app.db");
+    let open = || Sqlite::open(file.to_str().unwrap());
+    let store = open().await.unwrap();
+    for _ in 0..100 {
+        write(&store, vec![start(500), start(3_000)]).await.unwrap();
+    }
+    store.close().await;
+    let whole = std::fs::read(&file).unwrap();
+    // Whatever is first in a table of its own is known by then.
+    let store = open().await.unwrap();
+    let pages = 60..whole.len() / PAGE;
+    assert!(pages.len() > 50, "there is nothing in the middle");
+    let disk = File::options().read(true).write(true).open(&file).unwrap();
+    for page in pages.clone() {
+        disk.write_all_at(&nonsense, (page * PAGE) as u64).unwrap();
+    }
+
+    let says = |error: windlass_store::StoreError| {
+        let text = error.to_string();
+        assert!(!error.is_temporary(), "{error:?}");
+        assert!(text.contains("app.db is damaged") && text.contains("from a backup"), "{text}");
+    };
+    says(store.find(Query { limit: 10_000, ..Query::default() }).await.unwrap_err());
+    let mut acknowledged = 200;
+    for _ in 0..50 {
+        match write(&store, vec![start(2_000)]).await {
+            Ok(()) => acknowledged += 1,
+            Err(error) => says(error),
+        }
+    }
+    store.close().await;
+
+    // What is still nonsense comes from the backup.
+    for page in pages {
+        let (at, mut found) = (page * PAGE, [0; PAGE]);
+        disk.read_exact_at(&mut found, at as u64).unwrap();
+        if found == nonsense {
+            disk.write_all_at(&whole[at..at + PAGE], at as u64).unwrap();
+        }
+    }
+    let store = open().await.unwrap();
+    assert_eq!(count(&store).await, acknowledged);
+    store.close().await;
+    let check: String =
+        Connection::open(&file).unwrap().query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(check, "ok");
+}
