@@ -143,6 +143,7 @@ pub(crate) fn begin(cell: &Arc<RunCell>, lane: LaneId, cx: &Cx, call: Call, now:
     }
     let entered = span.enter();
     let first = job.start(now).and_then(|held| {
+        let _turn = cx.inner().pulse.begin_turn();
         let mut body = Guarded::new(|| body(call))?;
         match Pin::new(&mut body).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(outcome) => outcome.map(Ok),

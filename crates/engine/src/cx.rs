@@ -417,6 +417,17 @@ pub(crate) struct Pulse {
     is_deferred: AtomicBool,
     /// Since when, in microseconds after its start.
     held_at: AtomicI64,
+    /// How many times its code got a thread, and let go of it: an odd number while it has one.
+    turns: AtomicU32,
+}
+
+/// Code that has a thread, until this is dropped.
+pub(crate) struct Turn<'p>(&'p Pulse);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.turns.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Pulse {
@@ -424,7 +435,27 @@ impl Pulse {
         let zero = AtomicI64::default;
         let is_deferred = AtomicBool::new(false);
         let (start, last_beat, progress) = (zero(), zero(), zero());
-        Self { made: now, start, last_beat, progress, deferred: zero(), is_deferred, held_at: zero() }
+        Self {
+            made: now,
+            start,
+            last_beat,
+            progress,
+            deferred: zero(),
+            is_deferred,
+            held_at: zero(),
+            turns: AtomicU32::new(0),
+        }
+    }
+
+    /// Notes that its code has a thread.
+    pub(crate) fn begin_turn(&self) -> Turn<'_> {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+        Turn(self)
+    }
+
+    /// Which time it is that its code has a thread, if it has one.
+    pub(crate) fn turn(&self) -> Option<u32> {
+        Some(self.turns.load(Ordering::Relaxed)).filter(|turns| turns % 2 == 1)
     }
 
     pub(crate) fn start(&self, at: Instant) {

@@ -14,7 +14,14 @@ use windlass_core::{ClaimId, NodeId, RunId, Time};
 use windlass_store::{Death, Heartbeat, NewNode, NodeRow, Place, Pulse, StoreError};
 
 use crate::{
-    Error, boxed::boxed, clock::awake_or_not, metric, node::Node, reserved::is_reserved, run_loop::Mail,
+    Error,
+    boxed::boxed,
+    clock::awake_or_not,
+    grip::{Grip, Grips, LONG},
+    metric,
+    node::Node,
+    reserved::is_reserved,
+    run_loop::Mail,
     take_up::take_up,
 };
 
@@ -26,8 +33,6 @@ const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 const LOOK: Duration = Duration::from_secs(1);
 /// A busy database takes so long for anything, so that no heartbeat is given up earlier.
 const BRIEFEST: Duration = Duration::from_secs(1);
-/// For how long the user's threads may all be busy before somebody is told.
-const STUCK: Duration = Duration::from_secs(5);
 
 /// Keeps this node's lease, and takes over from nodes that have lost theirs.
 ///
@@ -51,6 +56,8 @@ pub(crate) struct Heart {
     alive: Arc<AtomicBool>,
     probed: Instant,
     stuck: bool,
+    /// What kept a thread at the last look.
+    grips: Grips,
 }
 
 impl Heart {
@@ -71,6 +78,7 @@ impl Heart {
             alive: Arc::new(AtomicBool::new(true)),
             probed: now,
             stuck: false,
+            grips: Grips::default(),
         };
         let name = heart.node.options.name.clone();
         heart.join(name).await?;
@@ -127,6 +135,7 @@ impl Heart {
                 },
             }
             self.watch_lease(id);
+            self.look_at_threads();
             self.probe();
             node.watchdog.report(node.hub.clock.now());
             if Instant::now() >= self.next_beat.min(self.next_expiry()) {
@@ -386,6 +395,21 @@ impl Heart {
         }
     }
 
+    /// Names the attempts that keep their threads. Under virtual time none does.
+    fn look_at_threads(&mut self) {
+        if self.node.options.virtual_time {
+            return;
+        }
+        for (grip, kept_for) in self.grips.look(Instant::now(), self.node.grips()) {
+            let Grip { run, workflow, step, attempt, .. } = grip;
+            tracing::error!(
+                %run, %workflow, %step, attempt, ?kept_for,
+                "the attempt keeps a thread of the program's runtime and does not yield: make the task a plain function \
+                 (it runs on the blocking pool) or yield in it"
+            );
+        }
+    }
+
     /// Finds out whether the user's threads still take anything up.
     fn probe(&mut self) {
         if self.alive.swap(false, Ordering::AcqRel) {
@@ -393,10 +417,10 @@ impl Heart {
             self.stuck = false;
             let alive = Arc::clone(&self.alive);
             self.node.user.spawn(boxed(async move { alive.store(true, Ordering::Release) }));
-        } else if self.probed.elapsed() > STUCK && !self.stuck {
+        } else if self.probed.elapsed() > LONG && !self.stuck {
             self.stuck = true;
             tracing::error!(
-                busy_for = ?self.probed.elapsed(),
+                busy_for = ?self.probed.elapsed(), kept_by = self.grips.names(),
                 "no thread of the program's runtime takes up new work: code that does not yield, or blocks, holds them \
                  all; make such tasks plain functions (they run on the blocking pool) or yield in them"
             );

@@ -84,6 +84,7 @@ mod export;
 mod flow;
 mod forsaken;
 mod grid;
+mod grip;
 mod guard;
 mod guest;
 mod guests;

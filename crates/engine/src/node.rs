@@ -24,6 +24,7 @@ use crate::{
     busy::Busy,
     by_run::ByRun,
     forsaken::Forsaken,
+    grip::Grip,
     guard::Shared,
     guests::Guests,
     hub::Hub,
@@ -351,6 +352,14 @@ impl Node {
         for cell in runs {
             cell.tell(mail());
         }
+    }
+
+    /// The attempts whose code has a thread now.
+    pub(crate) fn grips(&self) -> Vec<Grip> {
+        let runs: Vec<Arc<RunCell>> = self.runs.lock().values().map(Arc::clone).collect();
+        let mut grips = Vec::new();
+        runs.iter().for_each(|cell| cell.grips(&mut grips));
+        grips
     }
 
     /// Tells one run something; `None` when it is not held here.

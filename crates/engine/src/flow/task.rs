@@ -123,6 +123,7 @@ impl<F: Future<Output = Body> + Send + Unpin + 'static> Future for Attended<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Body> {
         let this = self.get_mut();
+        let _turn = this.cx.inner().pulse.begin_turn();
         if let Some(body) = &mut this.body {
             if !this.cx.inner().has_waited()
                 && let Poll::Ready(outcome) = Pin::new(body).poll(cx)

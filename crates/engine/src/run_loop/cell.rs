@@ -18,6 +18,7 @@ use super::{Mail, RunLoop};
 use crate::{
     Cx, Slot, TaskCode,
     committer::{Lost, Thread},
+    grip::Grip,
     node::{Node, Registered},
     order,
 };
@@ -204,6 +205,14 @@ impl RunCell {
                 Order::Pause | Order::Resume => None,
             },
             _ => None,
+        }
+    }
+
+    /// The attempts whose code has a thread now, as far as that is known without waiting.
+    pub(crate) fn grips(&self, found: &mut Vec<Grip>) {
+        found.extend(self.post.lock().entered.as_ref().and_then(Grip::of));
+        if let Some(run) = self.run.try_lock().as_ref().and_then(|run| run.as_ref()) {
+            found.extend(run.attempts.values().filter_map(|live| Grip::of(&live.cx)));
         }
     }
 

@@ -1,6 +1,7 @@
 //! Code that does not yield, and code that cannot be stopped: on real threads, in real time.
 
 mod at_once;
+mod grip;
 mod hog;
 mod hostile;
 mod replaced;
