@@ -5,7 +5,7 @@
 //! the last of them has gone. In between it lists runs that have gone too, so what it says counts only for a run
 //! that stands in none of the other three places; and of two rows that list such a run, the newer one is right.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::{ClaimId, NodeId, RunId};
@@ -21,10 +21,12 @@ const REPLACE: &str = "UPDATE holding SET runs = ?2 WHERE batch = ?1";
 const REMOVE: &str = "DELETE FROM holding WHERE batch = ?1";
 const NODE_ID: &str = "SELECT id FROM node WHERE no = ?1";
 const NODE_NUMBER: &str = "SELECT no FROM node WHERE id = ?1";
-const ALL: &str = "SELECT batch, node, runs FROM holding ORDER BY batch DESC";
+pub(crate) const ALL: &str = "SELECT batch, node, runs FROM holding ORDER BY batch DESC";
+
+const ALONE: &str = "SELECT NOT EXISTS (SELECT 1 FROM node AS n WHERE n.no <> ?1)";
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[ADD, REPLACE, REMOVE, NODE_ID, NODE_NUMBER];
+pub(crate) const STATEMENTS: &[&str] = &[ADD, REPLACE, REMOVE, NODE_ID, NODE_NUMBER, ALONE];
 
 /// A run as its holder got it.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +92,38 @@ pub(crate) fn newest(conn: &Connection) -> rusqlite::Result<HashMap<RunId, (i64,
         }
     }
     Ok(newest)
+}
+
+/// Keeps those of these runs that a node holds. All of them stand in none of the other places, so the only node that there is
+/// holds them; where there are more, what all of them hold is looked through.
+pub(crate) fn retain_held<T>(
+    conn: &Connection,
+    node: i64,
+    runs: &mut HashMap<RunId, T>,
+) -> rusqlite::Result<()> {
+    if runs.is_empty() || conn.prepare_cached(ALONE)?.query_row([node], |row| row.get(0))? {
+        return Ok(());
+    }
+    let mut theirs: HashSet<RunId> = runs.keys().copied().collect();
+    let mut unknown = theirs.len();
+    let mut seen = HashSet::new();
+    let mut all = conn.prepare_cached(ALL)?;
+    let mut rows = all.query([])?;
+    while unknown > 0
+        && let Some(row) = rows.next()?
+    {
+        let is_mine = row.get::<_, i64>(1)? == node;
+        for entry in Entries(row.get_ref(2)?.as_blob()?) {
+            if runs.contains_key(&entry.run) && seen.insert(entry.run) {
+                unknown -= 1;
+                if is_mine {
+                    theirs.remove(&entry.run);
+                }
+            }
+        }
+    }
+    runs.retain(|run, _| !theirs.contains(run));
+    Ok(())
 }
 
 /// The rows of one node, each with what is still held of it.

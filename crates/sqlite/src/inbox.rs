@@ -1,5 +1,7 @@
 //! What came to runs from outside.
 
+use std::collections::HashMap;
+
 use rusqlite::{Connection, Row, params};
 use windlass_core::{NodeId, RunId, Time};
 use windlass_store::{InboxRow, NewMessage};
@@ -78,27 +80,29 @@ pub(crate) fn of_node(
         return Ok(Vec::new());
     }
     let Some(no) = holding::node_number(conn, node)? else { return Ok(Vec::new()) };
-    let mut listed = holding::newest(conn)?;
-    listed.retain(|_, (holder, _)| *holder == no);
-    let receivers: Vec<RunId> = if let Some(only) = only {
+    let asked: Vec<RunId> = if let Some(only) = only {
         only.to_vec()
     } else if count < FEW {
         conn.prepare_cached(RECEIVERS)?
             .query_map([], |row| column::run_id(row, 0))?
             .collect::<Result<_, _>>()?
     } else {
-        listed.keys().copied().collect()
+        let listed = holding::newest(conn)?.into_iter();
+        listed.filter(|(_, (holder, _))| *holder == no).map(|(run, _)| run).collect()
     };
-    let mut rows = Vec::new();
-    for run in receivers.into_iter().filter(|run| listed.contains_key(run)) {
+    let mut held = HashMap::new();
+    for run in asked {
         let inbox = read(conn, run)?;
         if !inbox.is_empty()
             && let Some(core) = run::core(conn, run)?
             && !place::is_elsewhere(conn, run, &core)?
         {
-            rows.extend(inbox);
+            held.insert(run, inbox);
         }
     }
+    // Most of what something has come for waits for that, so that there is nobody to be found.
+    holding::retain_held(conn, no, &mut held)?;
+    let mut rows: Vec<InboxRow> = held.into_values().flatten().collect();
     rows.sort_by_key(|row| row.seq);
     Ok(rows)
 }
@@ -135,4 +139,75 @@ fn inbox_row(row: &Row<'_>) -> rusqlite::Result<InboxRow> {
         body: column::bytes(row, 3)?,
         at: Time(row.get(4)?),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+    use crate::{
+        clock::Clock,
+        holding::{Entry, Listing},
+        open,
+        place::Carried,
+    };
+
+    /// Nodes that hold a thousand runs each. The first run of each has a message.
+    fn nodes(count: u8) -> (Connection, Vec<(NodeId, RunId)>) {
+        let setup = open::Setup { synchronous: crate::Synchronous::Full, max_pages: None, makes: true };
+        let conn = open::open_memory(setup, &Clock::system()).unwrap();
+        let mut first = Vec::new();
+        for no in 1..=count {
+            let node = NodeId::new();
+            conn.execute(
+                "INSERT INTO node (no, id, pid, host, version, queues, started_at, heartbeat_at, stale_after) \
+                 VALUES (?1, ?2, 1, '', '1', '[]', 0, 0, 1)",
+                params![no, node.as_bytes()],
+            )
+            .unwrap();
+            let runs: Vec<RunId> = (0..1_000).map(|_| RunId::new()).collect();
+            let mut listing = Listing::default();
+            for run in &runs {
+                listing.add(&Entry { run: *run, claim: windlass_core::ClaimId(1), carried: Carried::FRESH });
+                let add = "INSERT INTO run (id, workflow, queue, priority, created_at, input) VALUES (?1, 1, 1, 5, 0, x'31')";
+                conn.execute(add, [run.as_bytes()]).unwrap();
+            }
+            holding::add(&conn, i64::from(no), &listing).unwrap();
+            let message = NewMessage { topic: "paid".into(), body: b"1".as_slice().into(), key: None };
+            add(&conn, runs[0], &message, Time(1)).unwrap();
+            first.push((node, runs[0]));
+        }
+        (conn, first)
+    }
+
+    /// How many times what nodes hold was looked through.
+    fn looks(conn: &Connection) -> i32 {
+        conn.prepare_cached(holding::ALL).unwrap().get_status(StatementStatus::Run)
+    }
+
+    #[test]
+    fn a_look_into_inboxes_does_not_read_what_the_only_node_holds() {
+        let (conn, first) = nodes(1);
+        let (node, run) = first[0];
+        for only in [None, Some(&[run][..])] {
+            assert_eq!(of_node(&conn, node, only).unwrap().len(), 1);
+        }
+        assert_eq!(looks(&conn), 0);
+    }
+
+    #[test]
+    fn a_look_into_inboxes_among_nodes_reads_what_they_hold_only_for_what_one_of_them_holds() {
+        let (conn, first) = nodes(3);
+        let (node, own) = first[0];
+        let parked = first[1].1;
+        let park =
+            "INSERT INTO waiting (run, workflow, state, generation, recoveries) VALUES (?1, 1, 2, 1, 0)";
+        conn.execute(park, [parked.as_bytes()]).unwrap();
+        assert!(of_node(&conn, node, Some(&[parked])).unwrap().is_empty());
+        assert_eq!(looks(&conn), 0, "it waits, and nobody holds it");
+        let all: Vec<RunId> = of_node(&conn, node, None).unwrap().iter().map(|row| row.run).collect();
+        assert_eq!(all, [own], "that of the third node is not its own");
+        assert_eq!(looks(&conn), 1);
+    }
 }

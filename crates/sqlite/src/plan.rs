@@ -106,3 +106,80 @@ fn a_statement_that_reads_everything_would_be_noticed() {
     assert!(steps.iter().any(|step| step.starts_with("SCAN step")), "{steps:?}");
     assert!(steps.iter().any(|step| step.contains("TEMP B-TREE")), "{steps:?}");
 }
+
+/// Statements that are in no list above, each with the reason.
+const EXEMPT: &[(&str, &str, &str)] = &[
+    ("definition.rs", "ADD", "it adds a row, once for each version of a workflow"),
+    ("name.rs", "ADD", "it adds a row, once for each name"),
+    ("name.rs", "ALL", "there are as many names as workflows and queues"),
+    ("name.rs", "IN_ORDER", "the same"),
+    ("node.rs", "BEAT_ALONE", "it is found by its id; beside that, whether there is any row at all"),
+    ("node.rs", "DEPOSE", "there are as few nodes as processes"),
+    ("node.rs", "DEAD", "the same"),
+    ("node.rs", "ALL", "the same"),
+    ("queue.rs", "ANY", "whether there is any row at all"),
+    ("queue.rs", "ALL", "there are as many queues as were declared"),
+    ("saved.rs", "ANY", "whether there is any row at all"),
+    ("spread.rs", "ANY", "the same"),
+    ("spread.rs", "ANY_FOR", "the same; a node is found by its number"),
+    ("inbox.rs", "ANY", "the same"),
+    ("inbox.rs", "COUNT", "it stops at its limit"),
+    ("inbox.rs", "RECEIVERS", "it is asked when there are few messages"),
+    ("figures.rs", "ENDED", "what a person looks at stops at its limit"),
+    ("figures.rs", "WAITING", "the same"),
+    ("figures.rs", "READY", "the same"),
+    ("figures.rs", "READY_QUEUES", "the same"),
+    ("figures.rs", "OLDEST", "the same"),
+    (
+        "holding.rs",
+        "ALL",
+        "what nodes hold is bounded by their room, and is read when a held run is loaded, when an inbox of one of several \
+         nodes has something, and when a node comes, goes or is swept: a list of what is held that could be searched would cost \
+         a row for each run that begins",
+    ),
+];
+
+/// The constants of this crate that hold a statement which reads or writes rows: the file, the name, and whether it is in
+/// the file's list.
+fn declared() -> Vec<(String, String, bool)> {
+    let mut found = Vec::new();
+    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap() {
+        let path = file.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let list =
+            text.split_once("STATEMENTS: &[&str] =").map_or("", |(_, rest)| rest.split_once(';').unwrap().0);
+        let listed: Vec<&str> = list.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        for declaration in text.split("const ").skip(1) {
+            let Some((name, value)) = declaration.split_once(": &str =") else { continue };
+            let begins = value.trim_start().trim_start_matches(['"', '\\', ' ', '\n']);
+            let is_statement = ["SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "WITH"]
+                .iter()
+                .any(|word| begins.starts_with(word));
+            let is_name = name.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+            if is_statement && is_name {
+                let file = path.file_name().unwrap().to_str().unwrap().to_owned();
+                found.push((file, name.to_owned(), listed.contains(&name)));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_statement_is_looked_at_or_has_a_reason_not_to_be() {
+    let declared = declared();
+    assert!(declared.len() > 100, "only {} statements were found", declared.len());
+    let exempt = |file: &str, name: &str| EXEMPT.iter().any(|known| (known.0, known.1) == (file, name));
+    for (file, name, is_listed) in &declared {
+        assert!(
+            *is_listed != exempt(file, name),
+            "{name} in {file} belongs to STATEMENTS, or to EXEMPT with a reason"
+        );
+    }
+    for (file, name, _) in EXEMPT {
+        assert!(
+            declared.iter().any(|known| (&*known.0, &*known.1) == (*file, *name)),
+            "{name} in {file} is gone"
+        );
+    }
+}
