@@ -10,7 +10,7 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
-use windlass::{Client, Compressed, RunId, RunState, prelude::*};
+use windlass::{Cancelled, Client, Compressed, RunId, RunState, prelude::*};
 use windlass_core::NodeId;
 use windlass_store::{Act, Place, Refusal, Store, StoreError, Written};
 
@@ -316,6 +316,84 @@ async fn a_start_that_never_arrived_is_sent_again_under_the_next_identity(room: 
     start_of_unknown_fate(room, Fault::Silent).await;
 }
 
+/// The first commit of an act like this suffers a fault, and the node is cut off until it has its next name. Counts such
+/// commits.
+fn cut_off(store: &Faulty, is: fn(&Act) -> bool, fault: Fault) -> Arc<AtomicUsize> {
+    let (cut, asked_for) = (AtomicBool::new(false), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&asked_for);
+    store.on_call(move |asked| match asked {
+        asked if asked.commits(is) && counted.fetch_add(1, Ordering::SeqCst) == 0 => {
+            cut.store(true, Ordering::SeqCst);
+            fault.clone()
+        }
+        Asked::Join => {
+            cut.store(false, Ordering::SeqCst);
+            Fault::None
+        }
+        Asked::Heartbeat if cut.load(Ordering::SeqCst) => Fault::Silent,
+        _ => Fault::None,
+    });
+    asked_for
+}
+
+/// An event is committed or not, and either way its sender does not hear of it before the lease is over.
+async fn event_of_unknown_fate(room: Room, fault: Fault) {
+    let store = Arc::new(Faulty::new(room.store().await));
+    let sent = cut_off(&store, is_send, fault);
+    let engine = Engine::over(store).workflow(two_payments::workflow()).heartbeat(Duration::from_millis(100));
+    let engine = engine.stale_after(Duration::from_millis(900)).launch().await.expect("it launches");
+    let run = engine.start(two_payments::workflow(), ()).await.expect("the run starts");
+    let sending = tokio::time::timeout(PATIENCE, run.send(PAID, &1));
+    sending.await.expect("the event is answered").expect("it is sent");
+    run.send(PAID, &2).await.expect("it is sent");
+    let result = tokio::time::timeout(PATIENCE, run).await.expect("the run goes on");
+    assert_eq!(result.expect("the run completes"), (1, 2));
+    assert_eq!(sent.load(Ordering::SeqCst), 3, "the first was sent again, under the next name");
+    engine.stop().await.expect("it stops");
+}
+
+/// The same with an order.
+async fn order_of_unknown_fate(room: Room, fault: Fault) {
+    let (stage, never) = (Stage::default(), CancellationToken::new());
+    let store = Arc::new(Faulty::new(room.store().await));
+    let sent = cut_off(&store, is_send, fault);
+    let engine = stage.engine("only", store, &never).stale_after(Duration::from_millis(900));
+    let engine = engine.launch().await.expect("it launches");
+    let run = engine.start(stage.workflow(), 0).await.expect("the run starts");
+    eventually("it executes", PATIENCE, || stage.when("only", "first", What::Began).is_some());
+    let answer = tokio::time::timeout(PATIENCE, run.cancel("enough")).await.expect("the order is answered");
+    // If it was written at first, the run may have ended before it was sent again.
+    let answer = answer.expect("it is given");
+    assert!(
+        matches!(answer, Cancelled::Requested | Cancelled::AlreadyEnded(RunState::Cancelled)),
+        "{answer:?}"
+    );
+    let id = run.id();
+    let result = tokio::time::timeout(PATIENCE, run).await.expect("the run ends");
+    assert!(result.is_err(), "{result:?}");
+    assert_eq!(sent.load(Ordering::SeqCst), 2, "it was sent again, under the next name");
+    let image = room.store().await.load(id).await.expect("a run can be loaded").expect("it is there");
+    assert_eq!((image.standing.state(), image.inbox), (RunState::Cancelled, Vec::new()));
+    assert!(stage.scenes().iter().all(|scene| scene.step == "first" && scene.what != What::Returned));
+    engine.stop().await.expect("it stops");
+}
+
+async fn an_event_that_was_committed_but_not_answered_is_received_once_under_the_next_identity(room: Room) {
+    event_of_unknown_fate(room, Fault::NoAnswer).await;
+}
+
+async fn an_event_that_never_arrived_is_sent_again_under_the_next_identity(room: Room) {
+    event_of_unknown_fate(room, Fault::Silent).await;
+}
+
+async fn an_order_that_was_committed_but_not_answered_is_carried_out_under_the_next_identity(room: Room) {
+    order_of_unknown_fate(room, Fault::NoAnswer).await;
+}
+
+async fn an_order_that_never_arrived_is_sent_again_under_the_next_identity(room: Room) {
+    order_of_unknown_fate(room, Fault::Silent).await;
+}
+
 async fn a_batch_whose_answer_was_lost_is_sent_again_and_written_once(room: Room) {
     let stage = Stage::default();
     let falls = CancellationToken::new();
@@ -480,6 +558,10 @@ on_both! {
     a_start_that_was_committed_but_not_answered_is_one_run_under_the_next_identity,
     a_start_that_never_arrived_is_sent_again_under_the_next_identity,
     a_batch_whose_answer_was_lost_is_sent_again_and_written_once,
+    an_event_that_was_committed_but_not_answered_is_received_once_under_the_next_identity,
+    an_event_that_never_arrived_is_sent_again_under_the_next_identity,
+    an_order_that_was_committed_but_not_answered_is_carried_out_under_the_next_identity,
+    an_order_that_never_arrived_is_sent_again_under_the_next_identity,
     a_run_whose_record_could_not_be_written_goes_on_while_its_node_lives,
     a_run_whose_end_could_not_be_written_goes_on_while_its_node_lives,
     a_run_whose_owner_could_not_be_read_goes_on_while_its_node_lives,
