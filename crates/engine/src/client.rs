@@ -13,6 +13,7 @@ use crate::{
     backroom::Backroom,
     boxed::boxed,
     codec::Guarded,
+    flow,
     hub::{Hub, PAYLOAD_LIMIT},
     identity::Identity,
     node::Node,
@@ -254,6 +255,7 @@ impl Client {
                 note_end(self.hub(), run, end, written);
                 // Its parent may be here.
                 self.nudge().await;
+                self.cancel_children(run).await?;
                 Ok(Cancelled::Requested)
             }
             Err(Refusal::Held) => self.order(run, &Order::Terminate { reason: reason.to_owned() }).await.map(
@@ -262,9 +264,20 @@ impl Client {
                     Some(state) => Cancelled::AlreadyEnded(state),
                 },
             ),
-            Err(Refusal::Ended(state)) => Ok(Cancelled::AlreadyEnded(state)),
+            Err(Refusal::Ended(state)) => {
+                // Whoever ended it like this may have died before it came to them.
+                self.cancel_children(run).await?;
+                Ok(Cancelled::AlreadyEnded(state))
+            }
             Err(refusal) => Err(Error::refused(run, refusal)),
         }
+    }
+
+    /// Cancels what a run has started that ended without its code.
+    async fn cancel_children(&self, run: RunId) -> Result<(), Error> {
+        let Some(image) = self.hub().store.load(run).await? else { return Ok(()) };
+        let children = flow::children(self.hub(), run, image.standing.generation, &image.steps)?;
+        flow::cancel(self.hub(), self.node(), children).await
     }
 
     /// Puts an order into a run's inbox. Answers with the run's state if it has ended.

@@ -216,7 +216,7 @@ impl RunLoop {
                     self.keep(lane, &live.cx);
                 }
                 let is_function = cell.subject.task(lane.task).flow;
-                if is_function && outcome.is_none() && self.run.closing().is_some() {
+                if is_function && outcome.is_none() && self.run.closing().is_some() && !self.is_terminated {
                     // It was cut off before it could put things in order: whoever takes the run up goes on with that.
                     return self.surrender(cell);
                 }
@@ -231,7 +231,7 @@ impl RunLoop {
             Mail::Surrender => self.surrender(cell),
             Mail::InOrder => {
                 if let Some(ending) = self.ending.take() {
-                    self.end(cell, Vec::new(), ending.verdict);
+                    self.end(cell, ending.steps, ending.verdict);
                 }
             }
             Mail::Recorded { lane, done, record } => {
@@ -434,10 +434,12 @@ impl RunLoop {
             Order::Resume => self.consumed.extend(self.pause.take().into_iter().chain([row.seq])),
             // These end the run, and the inbox with it.
             Order::Cancel { .. } => {}
+            Order::Terminate { .. } if self.is_terminated => return,
             Order::Terminate { reason } => {
                 self.is_terminated = true;
-                if self.ending.take().map(|ending| ending.abort()).is_some() {
-                    return self.end(cell, Vec::new(), Verdict::Cancelled { reason: reason.clone() });
+                if self.ending.is_some() {
+                    let verdict = Verdict::Cancelled { reason: reason.clone() };
+                    return self.stop_and_end(cell, Vec::new(), verdict);
                 }
             }
         }

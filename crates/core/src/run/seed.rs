@@ -210,6 +210,10 @@ impl Run {
         }
         run.link();
         let deaths = run.deaths(&seed.steps);
+        if matches!(run.closing.as_deref(), Some(Verdict::Abandoned { .. })) {
+            // What kills its process is not run again, not even to put things in order.
+            run.unclosed = None;
+        }
         if run.closing.is_some() {
             // The verdict stands, and undos are all that still executes: one that kills its process has failed.
             run.undo_deaths = deaths.into_iter().map(|(step, deaths)| (step.to_owned(), deaths)).collect();

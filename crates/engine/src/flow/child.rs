@@ -1,6 +1,7 @@
 //! Runs that a durable function starts and waits for.
 
 use std::{
+    collections::HashSet,
     future::Future,
     marker::PhantomData,
     pin::Pin,
@@ -10,11 +11,11 @@ use std::{
 };
 
 use serde::{Serialize, de::DeserializeOwned};
-use windlass_core::{CallKind, Detail, Failure, RunId, RunState, StepKind, Verdict};
-use windlass_store::{Act, End, InboxRow, NewRun, Parent, StoreError, Unit};
+use windlass_core::{CallKind, Detail, Failure, Journal, RunId, RunState, StepKind, Time, Verdict};
+use windlass_store::{Act, End, InboxRow, NewRun, Parent, StepRow, StoreError, Unit};
 
 use super::{
-    scene::{Outcome, Scene, Status, Then},
+    scene::{CONTINUE, Outcome, Scene, Status, Then},
     wait::Wait,
 };
 use crate::{
@@ -22,9 +23,11 @@ use crate::{
     client::cancel_run,
     committer::{Fate, Lost, Reply},
     handle::verdict_of,
+    hub::Hub,
     node::Node,
     run_loop::Mail,
     start::{Request, new_run, registered},
+    take_up,
 };
 
 /// How long to wait before the store is asked again for how a child ended.
@@ -267,14 +270,42 @@ impl Scene {
             let children = std::mem::take(&mut state.children);
             children.into_values().filter(|child| !child.is_left).map(|child| child.run).collect()
         };
-        cancel(&self.cell.node, children).await
+        cancel(&self.cell.node.hub, Some(&self.cell.node), children).await
     }
 }
 
+/// The children that a run has started by these records of it, and has not heard of, but for those that are to be left alone.
+pub(crate) fn children(
+    hub: &Hub,
+    run: RunId,
+    generation: u32,
+    records: &[StepRow],
+) -> Result<Vec<RunId>, Error> {
+    let (mut round, mut begun, mut heard) = (0, Vec::new(), HashSet::new());
+    for row in records.iter().filter(|row| row.name.contains('/')) {
+        match row.kind {
+            _ if row.name.strip_prefix('/') == Some(CONTINUE) => round = row.attempt,
+            // Those of earlier generations were cancelled when these ended.
+            _ if row.generation != generation => {}
+            StepKind::Started => {
+                let detail = take_up::step(hub, row)?.detail;
+                if detail.call == CallKind::Child && !detail.left {
+                    begun.push(&row.name);
+                }
+            }
+            StepKind::Completed | StepKind::Failed => drop(heard.insert(&row.name)),
+            StepKind::Retrying | StepKind::Skipped | StepKind::Cancelled => {}
+        }
+    }
+    let journal = Journal::new(run, round, Time(0), Vec::new());
+    let unheard = begun.into_iter().filter(|name| !heard.contains(name));
+    Ok(unheard.map(|name| journal.child(name.strip_prefix('/').unwrap_or(name), generation)).collect())
+}
+
 /// Cancels runs whose parent has ended.
-pub(crate) async fn cancel(node: &Arc<Node>, children: Vec<RunId>) -> Result<(), Error> {
+pub(crate) async fn cancel(hub: &Hub, node: Option<&Arc<Node>>, children: Vec<RunId>) -> Result<(), Error> {
     for run in children {
-        match cancel_run(&node.hub, Some(node), run, "the run that started it has ended").await {
+        match cancel_run(hub, node, run, "the run that started it has ended").await {
             // One that was never started needs no end.
             Ok(_) | Err(Error::UnknownRun(_)) => {}
             Err(error) => return Err(error),

@@ -19,7 +19,7 @@ mod waker;
 use std::{sync::Arc, time::Duration};
 
 pub use child::ChildWait;
-pub(crate) use child::cancel;
+pub(crate) use child::{cancel, children};
 use driver::Driver;
 pub(crate) use dry::Replayed;
 pub use event::{Event, Pending};

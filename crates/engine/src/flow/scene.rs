@@ -34,7 +34,7 @@ use super::{
 use crate::{Cx, Error, Slot, attempt::Host, committer::Reply, run_loop::RunCell, take_up};
 
 /// The call whose record says what a round of the function begins with.
-const CONTINUE: &str = "/continue";
+pub(super) const CONTINUE: &str = "/continue";
 
 /// One durable function in memory, shared by its code, whoever drives it, and its run.
 pub(crate) struct Scene {

@@ -2,11 +2,15 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use tokio::{sync::oneshot, task::JoinHandle};
+use tokio::{
+    sync::oneshot,
+    task::JoinHandle,
+    time::{Instant, timeout_at},
+};
 use windlass_core::{Detail, LaneId, RunId, StepKind, VERDICT, Verdict};
 use windlass_store::{Act, StepRow, StoreError};
 
-use super::{Mail, RunCell, RunLoop, submit};
+use super::{Live, Mail, RunCell, RunLoop, submit};
 use crate::{
     boxed::boxed,
     committer::{Fate, Lost, Reply},
@@ -22,6 +26,8 @@ pub(super) struct Ending {
     over: Option<oneshot::Receiver<()>>,
     /// Whose undos are run.
     scenes: Vec<Arc<Scene>>,
+    /// What is recorded with the end.
+    pub(super) steps: Vec<StepRow>,
 }
 
 impl Ending {
@@ -54,9 +60,12 @@ impl RunLoop {
     /// behind.
     pub(super) fn close(&mut self, cell: &Arc<RunCell>, steps: Vec<StepRow>, verdict: Verdict) {
         if self.is_terminated {
-            return self.end(cell, steps, verdict);
+            return self.stop_and_end(cell, steps, verdict);
         }
-        let children: Vec<RunId> = self.rooms.values().flat_map(|room| room.unended_children()).collect();
+        let children = match self.children(cell) {
+            Ok(children) => children,
+            Err(why) => return self.lost(cell, &Lost::Failed(StoreError::Broken(why))),
+        };
         let undos = match verdict {
             Verdict::Failed { .. } | Verdict::TimedOut { .. } | Verdict::Cancelled { .. } => self.undos(cell),
             Verdict::Completed | Verdict::Abandoned { .. } => Ok(Vec::new()),
@@ -81,11 +90,60 @@ impl RunLoop {
                 closing.put_in_order(children, undos).await;
             }
         });
-        let ending = Ending { verdict, job, over: Some(over), scenes };
+        let ending = Ending { verdict, job, over: Some(over), scenes, steps: Vec::new() };
         if cell.node.stopping.is_cancelled() {
             ending.halt();
         }
         self.ending = Some(Box::new(ending));
+    }
+
+    /// Ends the run without undoing anything, at once; or, if undos are executed here, or code that starts runs, as soon as
+    /// that is gone, and the runs that it has started are cancelled. Whoever takes the run up before hears of it again.
+    pub(super) fn stop_and_end(&mut self, cell: &Arc<RunCell>, steps: Vec<StepRow>, verdict: Verdict) {
+        let undoing = self.ending.take().map(|ending| ending.abort());
+        let known = match self.children(cell) {
+            Ok(known) => known,
+            Err(why) => return self.lost(cell, &Lost::Failed(StoreError::Broken(why))),
+        };
+        let may_start = |live: &Live| !live.is_blocking && live.cx.inner().scene().is_some();
+        let lanes: Vec<LaneId> =
+            self.attempts.iter().filter(|(_, live)| may_start(live)).map(|(lane, _)| *lane).collect();
+        if undoing.is_none() && lanes.is_empty() && known.is_empty() {
+            return self.end(cell, steps, verdict);
+        }
+        let (mut scenes, mut stopped) = (Vec::new(), Vec::from_iter(undoing));
+        for live in lanes.iter().filter_map(|lane| self.attempts.remove(lane)) {
+            live.cx.inner().stop.set();
+            live.task.abort();
+            scenes.extend(live.cx.inner().scene().cloned());
+            stopped.push(live.task);
+        }
+        let closing = Arc::clone(cell);
+        let (left, over) = oneshot::channel::<()>();
+        let job = cell.node.user.spawn(async move {
+            // Dropped last.
+            let _left = left;
+            let patience = Instant::now() + closing.node.options.cancel_grace;
+            for task in stopped {
+                if timeout_at(patience, task).await.is_err() {
+                    let run = closing.subject.run;
+                    tracing::warn!(%run, "the run is terminated, and code of it still executes here that does not yield");
+                }
+            }
+            let begun = scenes.iter().flat_map(|scene| scene.unended_children());
+            closing.put_in_order(known.into_iter().chain(begun).collect(), Vec::new()).await;
+        });
+        self.ending = Some(Box::new(Ending { verdict, job, over: Some(over), scenes: Vec::new(), steps }));
+    }
+
+    /// The children that no code looks after now.
+    pub(super) fn children(&self, cell: &RunCell) -> Result<Vec<RunId>, String> {
+        let mut children: Vec<RunId> = self.rooms.values().flat_map(|room| room.unended_children()).collect();
+        // Those of a durable function that has not begun here.
+        let (hub, subject) = (&cell.node.hub, &cell.subject);
+        let recorded = flow::children(hub, subject.run, subject.generation, &self.calls);
+        children.extend(recorded.map_err(|error| error.to_string())?);
+        Ok(children)
     }
 
     /// Notes that a lane has completed, if it can be undone.
@@ -158,7 +216,7 @@ impl RunLoop {
 impl RunCell {
     /// Cancels children that nobody waits for any more, and undoes tasks, in this order.
     async fn put_in_order(self: Arc<Self>, children: Vec<RunId>, undos: Vec<Undone>) {
-        if let Err(error) = flow::cancel(&self.node, children).await {
+        if let Err(error) = flow::cancel(&self.node.hub, Some(&self.node), children).await {
             return self.break_off(error.to_string());
         }
         let mail = if flow::undo_all(undos).await { Mail::InOrder } else { Mail::Surrender };

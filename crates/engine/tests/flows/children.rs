@@ -108,6 +108,91 @@ async fn a_cancelled_parent_that_is_parked_cancels_its_children(lab: Lab) -> Res
     Ok(())
 }
 
+fn mother<'a>(cx: &'a Flow, (): (), _: Res<Tally>) -> Fut<'a, ()> {
+    Box::pin(async move {
+        tokio::try_join!(cx.run(function("sleeper", sleeper), ()), cx.run(function("sleeper", sleeper), ()))?;
+        Ok(())
+    })
+}
+
+#[windlass::test]
+async fn a_parent_that_is_terminated_cancels_its_children_wherever_it_is_crashed(lab: Lab) -> Result<()> {
+    // It is held the first time, and parked the second.
+    for after in [1, 20] {
+        let boundaries = lab
+            .crash_everywhere(|builder| async move {
+                let engine = builder.resource(Tally::default()).workflow(function("mother", mother));
+                let engine = engine.workflow(function("sleeper", sleeper)).launch().await?;
+                let run = engine.start(function("mother", mother), ()).key("one").await?;
+                tokio::time::sleep(secs(after)).await;
+                run.terminate("no").await?;
+                assert!(run.await.is_err_and(|error| error.to_string().contains("cancelled")));
+                tokio::time::sleep(secs(600)).await;
+                for child in engine.runs().workflow("sleeper").list().await? {
+                    assert_eq!(child.standing.state(), RunState::Cancelled);
+                }
+                engine.stop().await?;
+                Ok::<_, Failure>(())
+            })
+            .await?;
+        assert!(boundaries >= 5, "{boundaries}");
+    }
+    Ok(())
+}
+
+fn sleeper<'a>(cx: &'a Flow, (): (), _: Res<Tally>) -> Fut<'a, ()> {
+    Box::pin(async move { cx.sleep(secs(86_400)).await })
+}
+
+/// Starts a child, and then kills its process.
+fn doomed<'a>(cx: &'a Flow, leave: bool, tally: Res<Tally>) -> Fut<'a, ()> {
+    Box::pin(async move {
+        let child = cx.run(function("sleeper", sleeper), ());
+        let child = if leave { child.leave() } else { child };
+        let lethal = cx.step("act", || async {
+            tally.add("act");
+            tokio::time::sleep(secs(86_400)).await;
+            Ok::<_, Failure>(())
+        });
+        windlass::select! {
+            ended = child => ended,
+            done = lethal => done,
+        }
+    })
+}
+
+#[windlass::test]
+async fn a_parent_that_is_abandoned_cancels_its_children_unless_they_are_to_be_left(lab: Lab) -> Result<()> {
+    for leave in [false, true] {
+        let tally = Tally::default();
+        let (flow, child) = (|| function("doomed", doomed), || function("sleeper", sleeper));
+        let launch = || {
+            let engine = lab.engine().max_recoveries(2).resource(tally.clone());
+            engine.workflow(flow()).workflow(child()).launch()
+        };
+        let mut engine = launch().await?;
+        let id = engine.start(flow(), leave).await?.id();
+        let (mut deaths, mut state) = (0, RunState::Pending);
+        while !state.is_terminal() {
+            if tally.of("act") > deaths {
+                deaths += 1;
+                lab.crash(&engine);
+                engine = launch().await?;
+            }
+            lab.advance(secs(1)).await;
+            state = engine.run(&flow(), id).status().await?.state;
+        }
+        assert_eq!(state, RunState::Abandoned);
+        lab.advance(secs(60)).await;
+        let children = engine.runs().workflow("sleeper").list().await?;
+        // Newest first.
+        let expected = if leave { RunState::Suspended } else { RunState::Cancelled };
+        assert_eq!(children[0].standing.state(), expected);
+        engine.stop().await?;
+    }
+    Ok(())
+}
+
 fn orphan<'a>(cx: &'a Flow, (): (), _: Res<Tally>) -> Fut<'a, u32> {
     Box::pin(async move { cx.run(function("child", child), 1).await })
 }

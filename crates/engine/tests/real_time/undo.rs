@@ -75,3 +75,30 @@ async fn a_run_whose_undo_cannot_be_stopped_yet_is_not_handed_over() -> Result<(
 async fn a_function_whose_undo_cannot_be_stopped_yet_is_not_handed_over() -> Result<()> {
     stop_hard(journey::workflow()).await
 }
+
+/// Terminates a run while its undo executes, and cannot be stopped yet.
+async fn terminate(workflow: Workflow<(), ()>) -> Result<()> {
+    let hog = Arc::new(Hog::default());
+    let _let_go = LetGo(Arc::clone(&hog));
+    let engine = Engine::open("sqlite::memory:").shared(Arc::clone(&hog)).workflow(workflow.clone()).launch();
+    let engine = engine.await?;
+    let mut run = engine.start(workflow, ()).await?;
+    eventually("the undo", || hog.entered.load(Ordering::SeqCst) == 1).await;
+    run.terminate("enough").await?;
+    let ended = tokio::time::timeout(Duration::from_millis(500), &mut run).await;
+    assert!(ended.is_err(), "it has ended while its undo still executes: a retry would do it twice at once");
+    hog.let_go.store(true, Ordering::SeqCst);
+    assert_eq!(run.await.unwrap_err().code(), "run_cancelled");
+    engine.stop().await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_run_that_is_terminated_ends_when_its_undo_has_stopped() -> Result<()> {
+    terminate(trip::workflow()).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_function_that_is_terminated_ends_when_its_undo_has_stopped() -> Result<()> {
+    terminate(journey::workflow()).await
+}

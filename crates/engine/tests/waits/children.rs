@@ -93,6 +93,31 @@ async fn cancelling_a_run_that_is_parked_cancels_its_children_wherever_it_is_cra
     Ok(())
 }
 
+#[windlass::test]
+async fn terminating_a_run_cancels_its_children_wherever_it_is_crashed(lab: Lab) -> Result<()> {
+    // It is held the first time, and parked the second.
+    for after in [1, 20] {
+        let boundaries = lab
+            .crash_everywhere(|builder| async move {
+                let engine = builder.resource(Tally::default()).workflow(parent::workflow());
+                let engine = engine.workflow(child::workflow()).launch().await?;
+                let run = engine.start(parent::workflow(), 100).key("one").await?;
+                tokio::time::sleep(secs(after)).await;
+                run.terminate("no").await?;
+                assert!(run.await.is_err_and(|error| error.to_string().contains("cancelled")));
+                tokio::time::sleep(secs(600)).await;
+                for state in states(engine.runs().workflow("child").list().await?) {
+                    assert_eq!(state, RunState::Cancelled);
+                }
+                engine.stop().await?;
+                Ok::<_, Failure>(())
+            })
+            .await?;
+        assert!(boundaries >= 8, "{boundaries}");
+    }
+    Ok(())
+}
+
 #[workflow]
 mod guardian {
     use super::*;

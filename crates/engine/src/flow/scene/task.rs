@@ -57,12 +57,14 @@ impl Scene {
         }
     }
 
-    /// Children of a task that have not ended as far as it knows, but for those that are to be left alone.
+    /// Children that have not ended as far as it knows, but for those that are to be left alone.
     pub(crate) fn unended_children(&self) -> Vec<RunId> {
         let state = self.state.lock();
         let unended = state.begun.iter().filter(|(id, is_left)| !**is_left && !state.journal.has(id));
         let generation = self.cell.subject.generation;
-        unended.map(|(id, _)| state.journal.child(&self.record_name(id), generation)).collect()
+        // Several tasks of one run may start children of the same name.
+        let name = |id: &Arc<str>| if self.is_task { self.record_name(id) } else { Arc::clone(id) };
+        unended.map(|(id, _)| state.journal.child(&name(id), generation)).collect()
     }
 }
 
