@@ -100,6 +100,9 @@ pub struct Task {
     /// Whether its body is a durable function, with a journal of its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub flow: bool,
+    /// Whether what it has done can be undone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub undo: bool,
 }
 
 /// One durable instance per element of a dependency's result.

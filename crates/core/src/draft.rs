@@ -90,6 +90,8 @@ pub struct TaskDraft {
     pub code: Option<String>,
     /// Whether its body is a durable function. Default: no.
     pub flow: bool,
+    /// Whether what it has done can be undone. Default: no.
+    pub undo: bool,
 }
 
 impl Draft {
@@ -149,6 +151,7 @@ impl Draft {
             queue: task.queue.map(Into::into),
             code: task.code,
             flow: task.flow,
+            undo: task.undo,
         });
         let mut definition = Definition {
             name: self.name.into(),
@@ -186,6 +189,7 @@ impl TaskDraft {
             queue: None,
             code: None,
             flow: false,
+            undo: false,
         }
     }
 

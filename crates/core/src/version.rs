@@ -155,6 +155,7 @@ impl Definition {
             queue,
             code,
             flow,
+            undo,
         } = task;
         hash.add(&**name);
         hash.list(dependencies.iter(), |hash, dependency| hash.add(&*self.task(*dependency).name));
@@ -177,6 +178,9 @@ impl Definition {
         // As above: only where it is so.
         if *flow {
             hash.add("flow");
+        }
+        if *undo {
+            hash.add("undo");
         }
     }
 }
@@ -312,7 +316,7 @@ mod tests {
     fn everything_else_counts() {
         type Edit = fn(&mut Definition);
         let second = Duration::from_secs(1);
-        let edits: [(&str, Edit); 25] = [
+        let edits: [(&str, Edit); 26] = [
             ("name", |d| d.tasks[0].name = "other".into()),
             ("dependencies", |d| d.tasks[3].dependencies.push(crate::TaskIx(0))),
             ("order of dependencies", |d| d.tasks[3].dependencies = vec![crate::TaskIx(0)]),
@@ -332,6 +336,7 @@ mod tests {
             ("merge", |d| d.tasks[1].merge = Merge::LastWins),
             ("allow failure", |d| d.tasks[1].allow_failure = false),
             ("queue", |d| d.tasks[1].queue = None),
+            ("undo", |d| d.tasks[1].undo = true),
             ("code", |d| d.tasks[1].code = Some("another".to_owned())),
             ("output", |d| d.output = None),
             ("on failure", |d| d.on_failure = OnFailure::FinishOthers),

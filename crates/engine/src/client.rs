@@ -244,7 +244,22 @@ impl Client {
 
     pub(crate) async fn cancel(&self, run: RunId, reason: &str) -> Result<Cancelled, Error> {
         self.refuse_own(run).await?;
-        cancel_run(self.hub(), self.node(), run, reason).await
+        // One that is held here is not blocked.
+        let is_blocked = !self.node().is_some_and(|node| node.holds(run)) && self.is_blocked(run).await?;
+        match cancel_run(self.hub(), self.node(), run, reason).await? {
+            Cancelled::Requested if is_blocked => Ok(Cancelled::Blocked),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Whether a run waits for code that agrees with what is recorded. It is read from the listing, and not with all that is
+    /// recorded.
+    async fn is_blocked(&self, run: RunId) -> Result<bool, Error> {
+        let next = u128::from_be_bytes(*run.as_bytes()).checked_add(1);
+        let after = next.map(|next| RunId::from_bytes(next.to_be_bytes()));
+        let page = self.hub().store.find(Query { after, limit: 1, ..Query::default() }).await?;
+        let found = page.runs.iter().find(|found| found.id == run);
+        Ok(found.is_some_and(|found| found.standing.state() == RunState::Blocked))
     }
 
     pub(crate) async fn terminate(&self, run: RunId, reason: &str) -> Result<Cancelled, Error> {

@@ -47,6 +47,9 @@ type Asking = Pin<Box<dyn Future<Output = Result<Option<End>, Error>> + Send>>;
 pub enum Cancelled {
     /// The run will end as cancelled, unless it ends by itself first.
     Requested,
+    /// The same of a run that is [`Blocked`](RunState::Blocked): if something that it did has to be undone, it ends when there is
+    /// a process whose code agrees with what is recorded. [`terminate`](Run::terminate) ends it at once, and undoes nothing.
+    Blocked,
     /// It had ended already.
     AlreadyEnded(RunState),
 }

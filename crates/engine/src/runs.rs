@@ -194,7 +194,8 @@ impl Runs {
     pub async fn cancel_all(self, reason: impl AsRef<str>) -> Result<Bulk, Error> {
         let reason = reason.as_ref();
         let open = self.only(|state| !state.is_terminal());
-        open.each(|run| async move { Ok(run.cancel(reason).await? == Cancelled::Requested) }).await
+        open.each(|run| async move { Ok(!matches!(run.cancel(reason).await?, Cancelled::AlreadyEnded(_))) })
+            .await
     }
 
     /// Pauses every run that fits and has not ended.

@@ -60,7 +60,7 @@ pub struct RunStatus {
     pub ended_at: Option<Time>,
     /// What it waits for, when it is parked, paused, blocked or delayed.
     pub wait: Option<Wait>,
-    /// Why it ended, unless it completed.
+    /// Why it ended, unless it completed; or will end, once what it did is undone.
     pub verdict: Option<Verdict>,
     /// When it went on under changed code, oldest first. A durable function that does is not noted here.
     pub versions: Vec<VersionChange>,
@@ -246,7 +246,7 @@ pub(crate) async fn of(client: &Client, image: RunImage) -> Result<RunStatus, Er
         RunState::Running | RunState::Suspended if undoing.is_some() => RunState::Undoing,
         state => state,
     };
-    let verdict = verdict.or(undoing.filter(|_| state == RunState::Undoing));
+    let verdict = verdict.or(undoing);
     Ok(RunStatus {
         id: image.run.id,
         workflow: image.run.workflow,
@@ -285,8 +285,8 @@ fn pending_verdict(client: &Client, image: &RunImage) -> Result<Option<Verdict>,
     let kept = image.steps.iter().find(|row| &*row.name == VERDICT && row.generation == generation);
     let step = kept.map(|row| take_up::step(client.hub(), row)).transpose()?;
     let verdict = step.and_then(|step| step.detail.verdict).map(|verdict| *verdict);
-    // One that has completed only sees to what it has left behind.
-    Ok(verdict.filter(|verdict| *verdict != Verdict::Completed))
+    // One that has completed, or is abandoned, only sees to what it has left behind.
+    Ok(verdict.filter(|verdict| !matches!(verdict, Verdict::Completed | Verdict::Abandoned { .. })))
 }
 
 fn published(client: &Client, image: &RunImage) -> Result<BTreeMap<String, Value>, Error> {

@@ -1,10 +1,10 @@
 //! Taking up a run that was claimed: from its records to a run loop.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use windlass_core::{
-    Changed, ClaimId, Definition, Detail, LaneId, NodeId, Plan, Run, RunId, RunState, Seed, Step, StepKind,
-    Time, VERDICT, VERSION, Verdict,
+    Changed, ClaimId, Definition, Detail, LaneId, NodeId, Order, Plan, Run, RunId, RunState, Seed, Step,
+    StepKind, Time, UNDO, VERDICT, VERSION, Verdict,
 };
 use windlass_store::{
     Act, DefinitionId, End, NewEnd, NewSpread, OUTCOME, RunImage, RunRow, SpreadKey, SpreadRow, StepRow,
@@ -15,7 +15,7 @@ use crate::{
     Error, Slot,
     boxed::boxed,
     committer::{Fate, Reply},
-    flow::INHERITED,
+    flow::{self, INHERITED},
     hub::Hub,
     node::{Node, Registered},
     order,
@@ -339,30 +339,48 @@ pub(crate) fn step(hub: &Hub, row: &StepRow) -> Result<Step, Error> {
     })
 }
 
+/// What a blocked run says that has a verdict, and waits for code that can undo what it did.
+pub(crate) const SETTLED: &str =
+    "how it ends is settled, and what it did is undone when there is code that agrees";
+
 fn block(
     node: &Arc<Node>,
     holder: NodeId,
     claim: ClaimId,
     image: &RunImage,
-    registered: Option<&Registered>,
+    registered: Option<&Arc<Registered>>,
     why: String,
 ) {
     let run = image.run.id;
-    tracing::error!(%run, workflow = %image.run.workflow, why, "the run is blocked");
     let timeout = image.run.timeout.or(registered.and_then(|known| known.plan.definition.timeout));
     let mut until = timeout.map(|timeout| image.standing.opened_at + timeout);
     let is_judged = |row: &StepRow| &*row.name == VERDICT && row.generation == image.standing.generation;
+    let (mut why, mut topics) = (why, vec![order::TERMINATE.to_owned()]);
     if image.steps.iter().any(is_judged) {
-        // How it ends is settled, and what is still to be undone waits for code that can do it.
-        until = None;
+        // What is still to be undone waits for code that can do it.
+        (why, until) = (format!("{why}; {SETTLED}"), None);
+    } else {
+        topics.push(order::CANCEL.to_owned());
+        let cancelled = image.inbox.iter().find_map(|row| match order::decode(row) {
+            Some(Order::Cancel { reason }) => Some(Verdict::Cancelled { reason }),
+            _ => None,
+        });
+        let is_late = until.is_some_and(|until| until <= node.hub.clock.now());
+        let late = timeout.filter(|_| is_late);
+        let late = late.map(|after| Verdict::TimedOut { after, unfinished: Vec::new() });
+        if let Some(verdict) = cancelled.or(late) {
+            let (node, image, registered) = (Arc::clone(node), image.clone(), registered.cloned());
+            node.user.clone().spawn(boxed(async move {
+                settle(&node, holder, claim, &image, registered.as_deref(), verdict, why).await;
+            }));
+            return;
+        }
     }
-    if let Some((after, _)) = timeout.zip(until.filter(|until| *until <= node.hub.clock.now())) {
-        return time_out(node, holder, claim, &image.run, after);
-    }
+    tracing::error!(%run, workflow = %image.run.workflow, why, "the run is blocked");
     let wait = Wait {
         state: RunState::Blocked,
         until,
-        topics: vec![order::TERMINATE.to_owned()],
+        topics,
         reason: Some(why),
         blocked_by: registered.map(|known| known.definition),
     };
@@ -376,18 +394,121 @@ fn block(
     );
 }
 
-/// A time limit holds for a blocked run too, and needs none of its code.
-fn time_out(node: &Arc<Node>, holder: NodeId, claim: ClaimId, row: &RunRow, after: Duration) {
+/// A time limit, and a person who cancels, hold for a blocked run too. It ends without its code if nothing has to be undone;
+/// else that waits for code that agrees, and what the run has started does not.
+async fn settle(
+    node: &Arc<Node>,
+    holder: NodeId,
+    claim: ClaimId,
+    image: &RunImage,
+    registered: Option<&Registered>,
+    verdict: Verdict,
+    why: String,
+) {
+    let (run, generation) = (image.run.id, image.standing.generation);
+    let release = |error: Error| {
+        tracing::debug!(%run, %error, "the run is given up: how it ends cannot be settled now");
+        dismiss(node, holder, run, claim, Act::Release { claim }, |node| node.claim.notify_one());
+    };
+    let children = flow::children(&node.hub, run, generation, &image.steps).unwrap_or_else(|error| {
+        tracing::error!(%run, %error, "what the run has started cannot be read, and is not cancelled");
+        Vec::new()
+    });
+    let has_undos = match may_be_undone(&node.hub, image, registered).await {
+        Ok(has_undos) => has_undos,
+        Err(error) => return release(error),
+    };
+    if !has_undos {
+        // Whoever takes it up after a crash does the same again.
+        return match flow::cancel(&node.hub, Some(node), children).await {
+            Ok(()) => end(node, holder, claim, &image.run, &verdict),
+            Err(error) => release(error),
+        };
+    }
+    let why = format!("{why}; {SETTLED}");
+    tracing::error!(%run, workflow = %image.run.workflow, why, "the run is blocked");
+    let detail = Detail { verdict: Some(Box::new(verdict)), ..Detail::default() };
+    let detail = detail.to_json().map(|json| node.hub.codec.encode(json.into()));
+    let Ok(Ok(detail)) = detail else {
+        let what = "a verdict".to_owned();
+        return release(Error::Encode { what, why: "the codec refuses it".to_owned() });
+    };
+    let now = node.hub.clock.now();
+    let row = StepRow {
+        generation,
+        name: VERDICT.into(),
+        attempt: 0,
+        epoch: image.standing.recoveries,
+        kind: StepKind::Skipped,
+        started_at: now,
+        ended_at: now,
+        output: None,
+        detail: Some(detail),
+    };
+    let wait = Wait {
+        state: RunState::Blocked,
+        until: None,
+        topics: vec![order::TERMINATE.to_owned()],
+        reason: Some(why),
+        blocked_by: registered.map(|known| known.definition),
+    };
+    let node_again = Arc::clone(node);
+    let act = Act::Park { claim, steps: vec![row], consumed: Vec::new(), wait };
+    dismiss(node, holder, run, claim, act, move |node| {
+        node.user.clone().spawn(boxed(async move {
+            // Where this fails, whoever undoes the run does it.
+            if let Err(error) = flow::cancel(&node_again.hub, Some(&node_again), children).await {
+                tracing::warn!(%run, %error, "what a blocked run has started was not cancelled");
+            }
+        }));
+    });
+}
+
+/// Whether something that the run did has an undo, as far as is known without its code.
+async fn may_be_undone(hub: &Hub, image: &RunImage, registered: Option<&Registered>) -> Result<bool, Error> {
+    let recorded = match definition_of(hub, image)? {
+        Some(id) => hub.store.definition(id).await?,
+        None => None,
+    };
+    let recorded = match recorded {
+        Some(row) => Definition::from_json(&hub.read("a definition", row.body)?).ok(),
+        None => None,
+    };
+    let definitions: Vec<&Definition> =
+        recorded.iter().chain(registered.map(|known| &*known.plan.definition)).collect();
+    let is_undone = |of: &StepRow| {
+        let undo = |row: &&StepRow| row.name.strip_suffix(UNDO) == Some(&*of.name);
+        let done = image.steps.iter().filter(|row| row.kind == StepKind::Completed);
+        done.filter(undo).any(|row| row.generation >= of.generation)
+    };
+    let has_undo = |row: &StepRow| match row.name.split_once('/') {
+        // What a durable function did is known to its code alone.
+        Some(("", call)) => !call.starts_with('/'),
+        Some(_) => false,
+        None => {
+            let task = row.name.split('[').next().unwrap_or(&row.name);
+            let mut known =
+                definitions.iter().filter_map(|known| Some(known.task(known.find(task)?))).peekable();
+            known.peek().is_none() || known.any(|task| task.undo)
+        }
+    };
+    let own = image.steps.iter().filter(|row| row.generation != INHERITED);
+    let completed = own.filter(|row| row.kind == StepKind::Completed);
+    Ok(completed.filter(|row| has_undo(row)).any(|row| !is_undone(row)))
+}
+
+/// Ends a run for which no run loop was made.
+fn end(node: &Arc<Node>, holder: NodeId, claim: ClaimId, row: &RunRow, verdict: &Verdict) {
     let (run, parent) = (row.id, row.parent.as_ref().map(|parent| parent.run));
-    let verdict = Verdict::TimedOut { after, unfinished: Vec::new() };
     let failure = match verdict.to_json().map(|json| node.hub.codec.encode(json.into())) {
         Ok(Ok(kept)) => Some(kept),
         _ => None,
     };
-    let end = NewEnd { state: verdict.state(), output: None, failure: failure.clone() };
+    let state = verdict.state();
+    let end = NewEnd { state, output: None, failure: failure.clone() };
     dismiss(node, holder, run, claim, Act::End { claim, steps: Vec::new(), end }, move |node| {
         let at = node.hub.clock.now();
-        node.hub.ended(run, || End { state: RunState::Failed, at, output: None, failure });
+        node.hub.ended(run, || End { state, at, output: None, failure });
         if let Some(parent) = parent {
             node.delivered_to(parent);
         }

@@ -182,9 +182,12 @@ impl Follower {
             }
             let step = take_up::step(self.client.hub(), row);
             if &*row.name == VERDICT {
-                // One that has completed only sees to what it has left behind.
-                let completes = |step: Step| step.detail.verdict.as_deref() == Some(&Verdict::Completed);
-                if !step.is_ok_and(completes) {
+                // One that has completed, or is abandoned, only sees to what it has left behind.
+                let undoes_nothing = |step: Step| {
+                    let verdict = step.detail.verdict.as_deref();
+                    matches!(verdict, Some(Verdict::Completed | Verdict::Abandoned { .. }))
+                };
+                if !step.is_ok_and(undoes_nothing) {
                     send(watcher, Ok(Update::State(RunState::Undoing))).await?;
                 }
                 continue;

@@ -122,7 +122,8 @@ pub fn build<I, O>(workflow: WorkflowParts, tasks: Vec<(TaskParts, TaskCode)>) -
     draft.spread = workflow.spread;
     let mut codes = Vec::with_capacity(tasks.len());
     for (parts, code) in tasks {
-        let task = parts.draft();
+        let mut task = parts.draft();
+        task.undo = code.undo.is_some();
         codes.push(join_conditions(code, &task.retry));
         draft.tasks.push(task);
     }

@@ -183,7 +183,8 @@ impl Task {
     }
 
     /// The description, and the code as soon as the names of the dependencies are settled.
-    pub(crate) fn split(self) -> (TaskDraft, impl FnOnce(Arc<[String]>) -> TaskCode) {
+    pub(crate) fn split(mut self) -> (TaskDraft, impl FnOnce(Arc<[String]>) -> TaskCode) {
+        self.draft.undo = self.undo.is_some();
         let (body, wants, retry) = (self.body, self.wants, self.draft.retry.clone());
         let (undo, own): (_, Arc<[String]>) = (self.undo, Arc::new([self.draft.name.clone()]));
         let code = move |names: Arc<[String]>| {

@@ -8,8 +8,10 @@ use windlass_store::{Act, End, NewEnd, OUTCOME, StepRow, StoreError, Wait, Writt
 
 use super::{RunCell, RunLoop, submit};
 use crate::{
+    boxed::boxed,
     committer::{Lost, Reply},
-    order,
+    flow, order,
+    take_up::SETTLED,
 };
 
 impl RunLoop {
@@ -170,18 +172,39 @@ impl RunLoop {
     /// Gives the run up until there is code that fits its records.
     pub(super) fn block(&mut self, cell: &Arc<RunCell>, why: String) {
         let (run, workflow) = (cell.subject.run, &cell.subject.registered.plan.definition.name);
+        let why = if self.run.closing().is_some() { format!("{why}; {SETTLED}") } else { why };
         tracing::error!(%run, %workflow, why, "the run is blocked");
         // Past its time limit, or with its verdict recorded, there is no time that would change anything.
         let until = self.run.deadline().filter(|at| *at > self.at && self.run.closing().is_none());
+        let mut topics = vec![order::TERMINATE.to_owned()];
+        if self.run.closing().is_none() && self.early.is_none() {
+            topics.push(order::CANCEL.to_owned());
+        }
         let wait = Wait {
             state: RunState::Blocked,
             until,
-            topics: vec![order::TERMINATE.to_owned()],
+            topics,
             reason: Some(why),
             blocked_by: Some(cell.subject.registered.definition),
         };
         let consumed = std::mem::take(&mut self.consumed);
+        if self.run.closing().is_some() {
+            self.cancel_children(cell);
+        }
         self.give_up(cell, Act::Park { claim: cell.subject.claim, steps: Vec::new(), consumed, wait }, None);
+    }
+
+    /// Cancels what a run has started whose end is settled, and that waits for code that can undo it.
+    fn cancel_children(&self, cell: &Arc<RunCell>) {
+        let Ok(mut children) = self.children(cell) else { return };
+        children.extend(self.scenes().flat_map(|scene| scene.unended_children()));
+        let cell = Arc::clone(cell);
+        cell.node.user.clone().spawn(boxed(async move {
+            // Where this fails, whoever undoes the run does it.
+            if let Err(error) = flow::cancel(&cell.node.hub, Some(&cell.node), children).await {
+                tracing::warn!(run = %cell.subject.run, %error, "what a blocked run has started was not cancelled");
+            }
+        }));
     }
 
     /// Whether the run stays for a while, since outcomes may come soon.

@@ -189,6 +189,154 @@ async fn a_time_limit_ends_a_blocked_run(lab: Lab) -> Result<()> {
     Ok(())
 }
 
+/// Books something that can be undone, starts a run, and waits.
+fn booking(undo: bool) -> Workflow {
+    let book = Task::new("book", |_: TaskCx| async { Ok::<_, Failure>(()) });
+    let book = if undo { book.undo(|_: TaskCx| async { Ok::<_, Failure>(()) }) } else { book };
+    let call = |cx: TaskCx| async move { cx.run(graph_of_one(), serde_json::Value::Null).await };
+    Workflow::builder("booking").task(book).task(Task::new("call", call)).build().expect("it is sound")
+}
+
+/// What it starts.
+fn graph_of_one() -> Workflow {
+    let body = |cx: TaskCx| async move { cx.sleep(Duration::from_secs(86_400)).await };
+    Workflow::builder("child").task(Task::new("sleep", body)).build().expect("it is sound")
+}
+
+/// Another workflow of that name, which has nothing of what is recorded.
+fn stranger() -> Workflow {
+    let body = |_: TaskCx| async { Ok::<_, Failure>(()) };
+    Workflow::builder("booking").task(Task::new("x", body)).build().expect("it is sound")
+}
+
+/// Has a run of the booking blocked, with its child under way. Answers what blocks it.
+async fn blocked_booking(lab: &Lab, undo: bool) -> Result<(windlass::Engine, windlass::RunId)> {
+    let old = booking(undo);
+    let engine = lab.engine().workflow(old.clone()).workflow(graph_of_one()).launch().await?;
+    let run = engine.start(old, serde_json::Value::Null).timeout(Duration::from_secs(600)).await?;
+    let id = run.id();
+    lab.advance(Duration::from_secs(60)).await;
+    lab.crash(&engine);
+    let engine = lab.engine().workflow(stranger()).workflow(graph_of_one()).launch().await?;
+    while engine.run(&stranger(), id).status().await?.state != RunState::Blocked {
+        // What happens to its child has it looked at.
+        engine.run(&stranger(), id).pause().await?;
+        engine.run(&stranger(), id).resume().await?;
+        lab.advance(Duration::from_secs(1)).await;
+    }
+    Ok((engine, id))
+}
+
+async fn child_state(engine: &windlass::Engine) -> Result<RunState> {
+    Ok(engine.runs().workflow("child").list().await?[0].standing.state())
+}
+
+#[windlass::test]
+async fn a_blocked_run_that_times_out_is_undone_when_there_is_code_that_agrees(lab: Lab) -> Result<()> {
+    let (engine, id) = blocked_booking(&lab, true).await?;
+    lab.advance(Duration::from_secs(700)).await;
+    let status = engine.run(&stranger(), id).status().await?;
+    assert_eq!(status.state, RunState::Blocked, "its undo waits");
+    assert!(matches!(status.verdict, Some(windlass::Verdict::TimedOut { .. })), "{:?}", status.verdict);
+    let reason = status.wait.unwrap().reason.unwrap();
+    assert!(reason.contains("is recorded") && reason.contains("undone"), "{reason}");
+    assert_eq!(child_state(&engine).await?, RunState::Cancelled, "what it has started does not wait");
+    engine.stop().await?;
+    let old = booking(true);
+    let engine = lab.engine().workflow(old.clone()).workflow(graph_of_one()).launch().await?;
+    assert_eq!(engine.run(&old, id).await.unwrap_err().code(), "run_timed_out");
+    lab.assert_undone("book");
+    assert_eq!(lab.undos("book"), 1);
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_blocked_run_that_is_cancelled_is_undone_when_there_is_code_that_agrees(lab: Lab) -> Result<()> {
+    let (engine, id) = blocked_booking(&lab, true).await?;
+    let answer = engine.run(&stranger(), id).cancel("enough").await?;
+    assert_eq!(answer, windlass::Cancelled::Blocked);
+    lab.advance(Duration::from_secs(10)).await;
+    assert_eq!(engine.run(&stranger(), id).status().await?.state, RunState::Blocked);
+    assert_eq!(child_state(&engine).await?, RunState::Cancelled);
+    engine.stop().await?;
+    // Its time is over too when somebody can undo it, and how it ends is settled.
+    lab.advance(Duration::from_secs(700)).await;
+    let old = booking(true);
+    let engine = lab.engine().workflow(old.clone()).workflow(graph_of_one()).launch().await?;
+    assert_eq!(engine.run(&old, id).await.unwrap_err().code(), "run_cancelled");
+    assert_eq!(lab.undos("book"), 1);
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_blocked_run_that_has_nothing_to_undo_ends_at_once_with_its_children(lab: Lab) -> Result<()> {
+    for cancels in [true, false] {
+        let (engine, id) = blocked_booking(&lab, false).await?;
+        let run = engine.run(&stranger(), id);
+        if cancels {
+            run.cancel("enough").await?;
+        }
+        let code = run.await.unwrap_err().code();
+        assert_eq!(code, if cancels { "run_cancelled" } else { "run_timed_out" });
+        lab.advance(Duration::from_secs(10)).await;
+        assert_eq!(child_state(&engine).await?, RunState::Cancelled);
+        engine.stop().await?;
+    }
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_blocked_function_that_is_cancelled_takes_its_children_along_and_waits_for_its_code(
+    lab: Lab,
+) -> Result<()> {
+    mod old {
+        use super::*;
+
+        #[flow]
+        pub async fn errand(cx: &Flow) -> Result<()> {
+            cx.step("charge", || async { Ok::<_, Failure>(()) })
+                .undo(|()| async { Ok::<_, Failure>(()) })
+                .await?;
+            cx.run(graph_of_one(), serde_json::Value::Null).await?;
+            Ok(())
+        }
+    }
+    #[flow]
+    async fn errand(cx: &Flow) -> Result<()> {
+        cx.sleep(Duration::from_secs(1)).await
+    }
+    let engine = lab.engine().workflow(old::errand::workflow()).workflow(graph_of_one()).launch().await?;
+    let id = engine.start(old::errand::workflow(), ()).await?.id();
+    lab.advance(Duration::from_secs(60)).await;
+    engine.stop().await?;
+    let engine = lab.engine().workflow(errand::workflow()).workflow(graph_of_one()).launch().await?;
+    let run = engine.run(&errand::workflow(), id);
+    run.cancel("enough").await?;
+    lab.advance(Duration::from_secs(10)).await;
+    let status = run.status().await?;
+    assert_eq!(status.state, RunState::Blocked);
+    assert!(status.wait.unwrap().reason.unwrap().contains("undone when"));
+    assert_eq!(child_state(&engine).await?, RunState::Cancelled);
+    assert_eq!(run.cancel("enough").await?, windlass::Cancelled::Blocked);
+    engine.stop().await?;
+    let engine = lab.engine().workflow(old::errand::workflow()).workflow(graph_of_one()).launch().await?;
+    let run = engine.run(&old::errand::workflow(), id);
+    assert_eq!(run.await.unwrap_err().code(), "run_cancelled");
+    assert_eq!(lab.undos("charge"), 1);
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_blocked_run_that_is_terminated_takes_its_children_along(lab: Lab) -> Result<()> {
+    let (engine, id) = blocked_booking(&lab, true).await?;
+    engine.run(&stranger(), id).terminate("enough").await?;
+    assert_eq!(engine.run(&stranger(), id).await.unwrap_err().code(), "run_cancelled");
+    lab.advance(Duration::from_secs(10)).await;
+    assert_eq!(child_state(&engine).await?, RunState::Cancelled);
+    assert_eq!(lab.undos("book"), 0);
+    Ok(())
+}
+
 #[windlass::test]
 async fn a_step_that_kills_its_process_again_and_again_is_abandoned_and_its_neighbour_is_not(
     lab: Lab,

@@ -46,7 +46,9 @@ enum EndingOutcome {
 impl From<Cancelled> for Ending {
     fn from(cancelled: Cancelled) -> Self {
         match cancelled {
-            Cancelled::Requested => Self { outcome: EndingOutcome::Requested, state: None },
+            Cancelled::Requested | Cancelled::Blocked => {
+                Self { outcome: EndingOutcome::Requested, state: None }
+            }
             Cancelled::AlreadyEnded(state) => {
                 Self { outcome: EndingOutcome::AlreadyEnded, state: Some(state.into()) }
             }
