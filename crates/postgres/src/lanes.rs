@@ -53,7 +53,7 @@ struct Statements {
 const RUNS: Statements = Statements {
     lanes: "\
         SELECT '' FROM unnest($4::text[], $5::bigint[]) AS v (workflow, version) WHERE $2 = '' AND EXISTS (\
-            SELECT FROM {s}.ready AS a WHERE a.queue = $1 AND a.lane = '' AND a.workflow = v.workflow) \
+            SELECT FROM {s}.ready AS a WHERE a.queue = $1 AND a.lane = '' AND a.workflow = v.workflow OFFSET 0) \
         UNION SELECT w.lane FROM unnest($4::text[], $5::bigint[]) AS v (workflow, version) CROSS JOIN LATERAL (\
             WITH RECURSIVE walk (lane, no) AS (\
                 (SELECT a.lane, 1::bigint FROM {s}.ready AS a \
@@ -96,7 +96,7 @@ const TASKS: Statements = Statements {
     lanes: "\
         SELECT '' FROM unnest($4::text[], $5::bigint[]) AS v (workflow, version) WHERE $2 = '' AND EXISTS (\
             SELECT FROM {s}.spread AS a WHERE a.node IS NULL AND a.queue = $1 AND a.lane = '' AND a.workflow = v.workflow \
-              AND a.definition = v.version) \
+              AND a.definition = v.version OFFSET 0) \
         UNION SELECT w.lane FROM unnest($4::text[], $5::bigint[]) AS v (workflow, version) CROSS JOIN LATERAL (\
             WITH RECURSIVE walk (lane, no) AS (\
                 (SELECT a.lane, 1::bigint FROM {s}.spread AS a \
