@@ -51,6 +51,7 @@ mod settle;
 mod single;
 mod spread;
 mod statement;
+mod stops;
 mod task_turn;
 mod tenant;
 mod tenants;

@@ -28,6 +28,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "spread", sql: include_str!("../migrations/0003_spread.sql") },
     Migration { name: "parents", sql: include_str!("../migrations/0004_parents.sql") },
     Migration { name: "figures", sql: include_str!("../migrations/0005_figures.sql") },
+    Migration { name: "stops", sql: include_str!("../migrations/0006_stops.sql") },
 ];
 
 const TABLE: &str = "\

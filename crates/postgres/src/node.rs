@@ -7,7 +7,7 @@ use windlass_store::{
     Death, Heartbeat, InboxRow, Joined, NewNode, NodeRow, Pulse, StoreError, Swept, host_name,
 };
 
-use crate::{column, error::Fault, image, session::Session, spread};
+use crate::{column, error::Fault, image, session::Session, spread, stops::stops_at};
 
 const EXCLUDE: &str = "SELECT pg_advisory_xact_lock($1)";
 const EXISTS: &str = "SELECT EXISTS (SELECT FROM {s}.node WHERE id = $1)";
@@ -57,7 +57,8 @@ const INBOX_OF: &str = "\
     ORDER BY i.seq";
 /// Runs that some nodes have, locked in the order of ids over all of them. Whoever gave one up meanwhile has raised its
 /// tenure.
-const RELEASE: &str = "\
+const RELEASE: &str = concat!(
+    "\
     WITH mine AS MATERIALIZED (\
         SELECT r.id, u.definition \
         FROM (SELECT run, tenure, definition FROM {s}.listed WHERE node = ANY($1) ORDER BY run) AS u \
@@ -70,15 +71,19 @@ const RELEASE: &str = "\
     freed AS (\
         UPDATE {s}.run AS r SET tenure = r.tenure + 1, recoveries = r.recoveries + $3, \
             definition = coalesce(r.definition, mine.definition) \
-        FROM mine WHERE r.id = mine.id RETURNING r.queue, r.queue_key, r.workflow, r.priority, r.id), \
+        FROM mine WHERE r.id = mine.id RETURNING r.queue, r.queue_key, r.workflow, r.priority, r.id, r.generation, \
+            r.opened_at, r.timeout), \
     vacated AS (\
         DELETE FROM {s}.slot AS s WHERE s.run = ANY (ARRAY (SELECT id FROM freed)) \
           AND NOT EXISTS (SELECT FROM {s}.queue AS q WHERE q.name = s.queue AND q.hold)), \
     kept AS (\
         UPDATE {s}.slot AS s SET node = NULL WHERE s.run = ANY (ARRAY (SELECT id FROM freed)) \
           AND EXISTS (SELECT FROM {s}.queue AS q WHERE q.name = s.queue AND q.hold)) \
-    INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
-    SELECT queue, {s}.lane(queue_key), workflow, priority, id FROM freed";
+    INSERT INTO {s}.ready (queue, lane, workflow, priority, run, stops_at) \
+    SELECT queue, {s}.lane(queue_key), workflow, priority, id, ",
+    stops_at!("freed"),
+    " FROM freed"
+);
 const HELD: &str = "SELECT EXISTS (SELECT FROM {s}.held WHERE node = $1)";
 const DEAD: &str = "SELECT id FROM {s}.node WHERE dead ORDER BY id FOR UPDATE SKIP LOCKED";
 /// Whoever holds a lock that stands for a node: it is frozen in a transaction, or its connection is gone and the server

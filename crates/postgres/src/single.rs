@@ -17,6 +17,7 @@ use crate::{
     parents::Parents,
     session::{Params, Session},
     spread,
+    stops::stops_at,
     tenure::{Tenure, Tenures},
 };
 
@@ -46,9 +47,13 @@ const DELAY: &str = "\
 const SAVE: &str = "\
     INSERT INTO {s}.saved (run, step, value) VALUES ($1, $2, $3) \
     ON CONFLICT (run, step) DO UPDATE SET value = excluded.value";
-const MAKE_READY: &str = "\
-    INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
-    SELECT queue, {s}.lane(queue_key), workflow, priority, id FROM {s}.run WHERE id = $1";
+const MAKE_READY: &str = concat!(
+    "\
+    INSERT INTO {s}.ready (queue, lane, workflow, priority, run, stops_at) \
+    SELECT queue, {s}.lane(queue_key), workflow, priority, id, ",
+    stops_at!("run"),
+    " FROM {s}.run AS run WHERE id = $1"
+);
 /// What stands for the places of runs that nobody holds. Whoever moves one from the first to the second is waited for, if
 /// they are asked for in this order; and whoever claims it.
 const WAIT: &str = "SELECT FROM {s}.waiting WHERE run = ANY($1) ORDER BY run FOR UPDATE";

@@ -262,12 +262,15 @@ async fn what_is_asked_reads_no_more_and_takes_no_longer_when_many_runs_have_end
     ground.execute("DROP SCHEMA {s} CASCADE").await;
 }
 
-/// Runs of ten thousand keys that wait in a declared queue, and one whose turn is the last of all.
+/// Runs of ten thousand keys that wait in a declared queue, each with a time limit, and as many that have to stop, of a workflow
+/// that nobody asks for.
 const KEYED: &str = "\
     INSERT INTO {s}.run (id, workflow, queue, queue_key, priority, generation, opened_at, recoveries, created_at, input) \
     SELECT gen_random_uuid(), 'etl', 'tight', 'key ' || g % {k}, 5, 1, 0, 0, 0, '' FROM generate_series(1, {n}) AS g; \
-    INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
-    SELECT queue, '=' || queue_key, workflow, priority, id FROM {s}.run WHERE queue = 'tight'";
+    INSERT INTO {s}.ready (queue, lane, workflow, priority, run, stops_at) \
+    SELECT queue, '=' || queue_key, workflow, priority, id, 9000000000000000000 FROM {s}.run WHERE queue = 'tight'; \
+    INSERT INTO {s}.ready (queue, lane, workflow, priority, run, stops_at) \
+    SELECT queue, '', 'mail', priority, id, 1 FROM {s}.run WHERE queue = 'tight'";
 const KEYS: u64 = 10_000;
 /// How many times runs are claimed, and how many each time.
 const CLAIMS: u64 = 20;

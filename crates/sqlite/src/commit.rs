@@ -333,21 +333,17 @@ impl<'a> Batch<'a> {
         core: Core,
         carried: Carried,
     ) -> Result<(), rusqlite::Error> {
-        let mut lane = None;
-        if core.has_lane {
-            // It may have been started by this very batch.
-            self.settle()?;
-            lane = Some(run::lane(self.conn, run)?);
-        }
-        self.make_ready_in(lane, run, core, carried);
+        // It may have been started, or recorded how it ends, by this very batch.
+        self.settle()?;
+        self.make_ready_in(ReadyRow::of(self.conn, run, core, carried)?);
         Ok(())
     }
 
-    /// The same where its lane is known.
-    pub(crate) fn make_ready_in(&mut self, lane: Option<String>, run: RunId, core: Core, carried: Carried) {
+    /// The same where its row is known.
+    pub(crate) fn make_ready_in(&mut self, row: ReadyRow) {
         self.stirred = true;
-        self.ready.insert((core.queue, core.workflow), true);
-        self.sheets.ready.add(ReadyRow { run, core, carried, lane });
+        self.ready.insert((row.core.queue, row.core.workflow), true);
+        self.sheets.ready.add(row);
     }
 
     /// Declares a queue, without limits, if it was not declared before.

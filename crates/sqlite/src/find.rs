@@ -18,7 +18,7 @@ const NEXT_QUEUE: &str = "SELECT queue FROM ready WHERE queue > ?1 ORDER BY queu
 /// Ready runs with keys within their queues.
 const READY_KEYED: &str = "SELECT run FROM ready WHERE lane <> '' AND run < ?1 ORDER BY run DESC LIMIT ?2";
 const SUMMARY: &str = "\
-    SELECT workflow, queue, priority, created_at, parent IS NOT NULL, key, tags, queue_key IS NOT NULL \
+    SELECT workflow, queue, priority, created_at, parent IS NOT NULL, key, tags, queue_key IS NOT NULL, timeout \
     FROM run WHERE id = ?1";
 
 #[cfg(test)]
@@ -208,6 +208,7 @@ fn summary(book: &mut Book, id: RunId, query: &Query) -> rusqlite::Result<Option
         created_at: Time(row.get(3)?),
         has_parent: row.get(4)?,
         has_lane: row.get(7)?,
+        timeout: row.get(8)?,
     };
     let (key, tags): (Option<String>, Vec<String>) = (row.get(5)?, column::items(row, 6)?);
     let (workflow, queue) = (names.text(conn, core.workflow)?, names.text(conn, core.queue)?);

@@ -19,6 +19,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "spread", sql: include_str!("../migrations/0002_spread.sql") },
     Migration { name: "parents", sql: include_str!("../migrations/0003_parents.sql") },
     Migration { name: "figures", sql: include_str!("../migrations/0004_figures.sql") },
+    Migration { name: "stops", sql: include_str!("../migrations/0005_stops.sql") },
 ];
 
 /// Tells a Windlass database from those of other programs: `WIND`.

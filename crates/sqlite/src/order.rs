@@ -1,7 +1,7 @@
 //! Acts of those who do not hold the run.
 
 use windlass_core::RunId;
-use windlass_store::{Idle, NewEnd, NewMessage, Refusal};
+use windlass_store::{Idle, NewEnd, NewMessage, Refusal, STOPS};
 
 use crate::{
     commit::{Batch, Stop},
@@ -33,11 +33,13 @@ impl<'a> Batch<'a> {
         inbox::add(self.conn, id, message, self.now)?;
         self.note_message();
         self.stirred = true;
-        if let Spot::Waiting(carried, wait) = spot
-            && wait.is_for(&message.topic)
-        {
-            waiting::remove(&mut self.pens.remove_waiting, id)?;
-            self.make_ready(id, core, carried)?;
+        match spot {
+            Spot::Waiting(carried, wait) if wait.is_for(&message.topic) => {
+                waiting::remove(&mut self.pens.remove_waiting, id)?;
+                self.make_ready(id, core, carried)?;
+            }
+            Spot::Ready(_) if STOPS.contains(&message.topic.as_str()) => ready::stop(self.conn, id, &core)?,
+            _ => {}
         }
         Ok(())
     }

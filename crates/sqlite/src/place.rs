@@ -36,6 +36,11 @@ impl Carried {
         })
     }
 
+    /// When the time limit of the run is over, if it has one.
+    pub(crate) fn over_at(&self, core: &Core) -> Option<i64> {
+        core.timeout.map(|timeout| self.opened_at.unwrap_or(core.created_at.0).saturating_add(timeout))
+    }
+
     /// As the contract shows it.
     pub(crate) fn standing(self, core: &Core, place: Place) -> Standing {
         Standing {

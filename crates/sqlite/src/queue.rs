@@ -16,6 +16,8 @@ const DECLARE: &str = "INSERT INTO queue (no) VALUES (?1) ON CONFLICT DO NOTHING
 const CHANGE: &str = "\
     INSERT INTO queue (no, limits, paused, removed) VALUES (?1, ?2, ?3, ?4) \
     ON CONFLICT (no) DO UPDATE SET limits = excluded.limits, paused = excluded.paused, removed = excluded.removed";
+/// Changes something the first time.
+const COUNT: &str = "UPDATE queue SET counted = 1 WHERE no = ?1 AND counted = 0";
 const ALL: &str = "SELECT q.no, n.text FROM queue AS q JOIN name AS n ON n.no = q.no ORDER BY n.text";
 /// What stands beside `min` is of the same row.
 const DEPTH: &str = "SELECT count(*), min(run), opened_at FROM ready WHERE queue = ?1";
@@ -43,7 +45,7 @@ const FORGET_KEY: &str = "DELETE FROM begun WHERE queue = ?1 AND lane = ?2 AND a
 
 #[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] = &[
-    READ, DECLARE, CHANGE, DEPTH, CREATED_AT, TURN, SLOTS, TASKS, IDLE, HAS_SLOT, TAKE, RETAKE, FREE,
+    READ, DECLARE, CHANGE, COUNT, DEPTH, CREATED_AT, TURN, SLOTS, TASKS, IDLE, HAS_SLOT, TAKE, RETAKE, FREE,
     FREE_IDLE, BEGUN, BEGIN, FORGET, OLD, FORGET_KEY,
 ];
 
@@ -152,7 +154,9 @@ pub(crate) fn change(desk: &mut Desk, name: &Arc<str>, change: QueueChange) -> R
             while forget_keys(conn, queue, until)? {}
         }
     }
-    count_held(conn, queue)?;
+    if conn.prepare_cached(COUNT)?.execute([queue])? > 0 {
+        count_held(conn, queue)?;
+    }
     desk.stir(None);
     Ok(changed)
 }

@@ -1,9 +1,11 @@
 //! Runs that may be claimed.
 
 use rusqlite::{Connection, OptionalExtension, params};
-use windlass_core::RunId;
+use windlass_core::{RunId, Time};
+use windlass_store::STOPS;
 
 use crate::{
+    column,
     pen::Pen,
     place::Carried,
     run::{self, Core},
@@ -13,7 +15,7 @@ use crate::{
 pub(crate) static ADD: Insert = Insert::new(
     "INSERT OR FAIL INTO ready",
     &["queue", "lane", "workflow", "priority", "run", "generation", "recoveries"],
-    &["definition", "opened_at"],
+    &["definition", "opened_at", "stops_at"],
 );
 pub(crate) const REMOVE: &str =
     "DELETE FROM ready WHERE queue = ?1 AND lane = '' AND workflow = ?2 AND priority = ?3 AND run = ?4";
@@ -39,14 +41,39 @@ pub(crate) const FIRST_OF: &str = "\
 /// The next priority of which there is something.
 pub(crate) const NEXT_PRIORITY: &str = "\
     SELECT priority FROM ready WHERE queue = ?1 AND lane = ?2 AND workflow = ?3 AND priority > ?4 ORDER BY priority LIMIT 1";
+/// Whether a run was told to stop, or how it ends is recorded.
+const IS_SETTLED: &str = "\
+    SELECT EXISTS (SELECT 1 FROM inbox WHERE run = ?1 AND topic IN (?3, ?4)) \
+        OR EXISTS (SELECT 1 FROM step WHERE run = ?1 AND generation = ?2 AND name = '//verdict')";
+const STOP: &str = "\
+    UPDATE ready SET stops_at = 0 WHERE queue = ?1 AND lane = ?5 AND workflow = ?2 AND priority = ?3 AND run = ?4";
+/// The runs of a queue and workflow that have to stop by now, the first that had to before the others.
+const STOPPING: &str = "\
+    SELECT stops_at, run FROM ready WHERE queue = ?1 AND workflow = ?2 AND stops_at <= ?3 ORDER BY stops_at, run LIMIT ?4";
+/// When the next of them has to.
+const NEXT_STOP: &str = "\
+    SELECT stops_at FROM ready WHERE queue = ?1 AND workflow = ?2 AND stops_at > ?3 ORDER BY stops_at LIMIT 1";
 /// The runs without keys of one queue, workflow and priority before a given one, newest first.
 pub(crate) const BACKWARDS: &str = "\
     SELECT run FROM ready WHERE queue = ?1 AND lane = '' AND workflow = ?2 AND priority = ?3 AND run < ?4 \
     ORDER BY run DESC LIMIT ?5";
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] =
-    &[REMOVE, REMOVE_FROM, REMOVE_UP_TO, READ, ANY, FIRST, FIRST_OF, NEXT_PRIORITY, BACKWARDS];
+pub(crate) const STATEMENTS: &[&str] = &[
+    REMOVE,
+    REMOVE_FROM,
+    REMOVE_UP_TO,
+    READ,
+    ANY,
+    FIRST,
+    FIRST_OF,
+    NEXT_PRIORITY,
+    BACKWARDS,
+    IS_SETTLED,
+    STOP,
+    STOPPING,
+    NEXT_STOP,
+];
 
 /// A run to be made ready. It must stand nowhere else.
 pub(crate) struct ReadyRow {
@@ -55,13 +82,19 @@ pub(crate) struct ReadyRow {
     pub(crate) carried: Carried,
     /// As the run says it, unless that has no key.
     pub(crate) lane: Option<String>,
+    /// From when on it has to stop.
+    pub(crate) stops_at: Option<i64>,
 }
 
 impl ReadyRow {
-    /// A run whose own row is written.
+    /// A run whose own row, and all that came to it, is written.
     pub(crate) fn of(conn: &Connection, run: RunId, core: Core, carried: Carried) -> rusqlite::Result<Self> {
         let lane = if core.has_lane { Some(run::lane(conn, run)?) } else { None };
-        Ok(Self { run, core, carried, lane })
+        let is_settled = conn
+            .prepare_cached(IS_SETTLED)?
+            .query_row(params![run.as_bytes(), carried.generation, STOPS[0], STOPS[1]], |row| row.get(0))?;
+        let stops_at = if is_settled { Some(0) } else { carried.over_at(&core) };
+        Ok(Self { run, core, carried, lane, stops_at })
     }
 }
 
@@ -69,7 +102,7 @@ impl<'u> Row<'u> for ReadyRow {
     const INSERT: &'static Insert = &ADD;
 
     fn fill(&self, blank: &mut Blank<'_, '_, 'u>) -> rusqlite::Result<()> {
-        let Self { run, core, carried, lane } = self;
+        let Self { run, core, carried, lane, .. } = self;
         blank.integer(core.queue)?;
         match lane {
             None => blank.text(Some("")),
@@ -83,12 +116,13 @@ impl<'u> Row<'u> for ReadyRow {
     }
 
     fn is_rare(&self) -> bool {
-        self.carried.definition.is_some() || self.carried.opened_at.is_some()
+        self.carried.definition.is_some() || self.carried.opened_at.is_some() || self.stops_at.is_some()
     }
 
     fn fill_rare(&self, blank: &mut Blank<'_, '_, 'u>) -> rusqlite::Result<()> {
         blank.integer(self.carried.definition)?;
-        blank.integer(self.carried.opened_at)
+        blank.integer(self.carried.opened_at)?;
+        blank.integer(self.stops_at)
     }
 }
 
@@ -158,4 +192,37 @@ pub(crate) fn priorities(
         let Some(found) = found else { return Ok(priorities) };
         priorities.push(found);
     }
+}
+
+/// Has a ready run stop at once.
+pub(crate) fn stop(conn: &Connection, run: RunId, core: &Core) -> rusqlite::Result<()> {
+    let lane = if core.has_lane { run::lane(conn, run)? } else { String::new() };
+    let Core { queue, workflow, priority, .. } = *core;
+    conn.prepare_cached(STOP)?.execute(params![queue, workflow, priority, run.as_bytes(), lane])?;
+    Ok(())
+}
+
+/// So many of the runs of a queue and workflow that have to stop by now, and since when.
+pub(crate) fn stopping(
+    conn: &Connection,
+    queue: i64,
+    workflow: i64,
+    now: Time,
+    most: usize,
+) -> rusqlite::Result<Vec<(i64, RunId)>> {
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let mut find = conn.prepare_cached(STOPPING)?;
+    find.query_map(params![queue, workflow, now.0, most], |row| Ok((row.get(0)?, column::run_id(row, 1)?)))?
+        .collect()
+}
+
+/// When the next run of a queue and workflow has to stop.
+pub(crate) fn next_stop(
+    conn: &Connection,
+    queue: i64,
+    workflow: i64,
+    now: Time,
+) -> rusqlite::Result<Option<Time>> {
+    let mut find = conn.prepare_cached(NEXT_STOP)?;
+    find.query_row([queue, workflow, now.0], |row| row.get(0).map(Time)).optional()
 }

@@ -31,7 +31,8 @@ pub(crate) static ADD: Insert = Insert::new(
     ],
 );
 const CORE: &str = "\
-    SELECT workflow, queue, priority, created_at, parent IS NOT NULL, queue_key IS NOT NULL FROM run WHERE id = ?1";
+    SELECT workflow, queue, priority, created_at, parent IS NOT NULL, queue_key IS NOT NULL, timeout \
+    FROM run WHERE id = ?1";
 const CHANGE: &str = "UPDATE run SET input = ?2, context = ?3 WHERE id = ?1";
 const LANE: &str = "SELECT queue_key FROM run WHERE id = ?1";
 const PARENT: &str = "SELECT parent, parent_topic FROM run WHERE id = ?1";
@@ -54,6 +55,23 @@ pub(crate) struct Core {
     pub(crate) has_parent: bool,
     /// Whether it has a key within its queue.
     pub(crate) has_lane: bool,
+    /// The longest that it may take, in microseconds.
+    pub(crate) timeout: Option<i64>,
+}
+
+impl Core {
+    /// From seven columns in the order of the fields.
+    pub(crate) fn read(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        Ok(Self {
+            workflow: row.get(first)?,
+            queue: row.get(first + 1)?,
+            priority: row.get(first + 2)?,
+            created_at: Time(row.get(first + 3)?),
+            has_parent: row.get(first + 4)?,
+            has_lane: row.get(first + 5)?,
+            timeout: row.get(first + 6)?,
+        })
+    }
 }
 
 /// A run to be added.
@@ -114,17 +132,7 @@ pub(crate) fn add_tags(conn: &Connection, id: RunId, tags: &[String]) -> rusqlit
 /// What a run's places are found by, if there is such a run.
 pub(crate) fn core(conn: &Connection, id: RunId) -> rusqlite::Result<Option<Core>> {
     let mut find = conn.prepare_cached(CORE)?;
-    find.query_row([id.as_bytes()], |row| {
-        Ok(Core {
-            workflow: row.get(0)?,
-            queue: row.get(1)?,
-            priority: row.get(2)?,
-            created_at: Time(row.get(3)?),
-            has_parent: row.get(4)?,
-            has_lane: row.get(5)?,
-        })
-    })
-    .optional()
+    find.query_row([id.as_bytes()], |row| Core::read(row, 0)).optional()
 }
 
 /// Gives a run that has not begun another input.
@@ -179,6 +187,7 @@ pub(crate) fn read(pen: &mut Pen<'_>, names: &mut Names, id: RunId) -> rusqlite:
         created_at: Time(row.get(4)?),
         has_parent: parent.is_some(),
         has_lane: queue_key.is_some(),
+        timeout: row.get(6)?,
     };
     let row_of_run = RunRow {
         id,
@@ -187,7 +196,7 @@ pub(crate) fn read(pen: &mut Pen<'_>, names: &mut Names, id: RunId) -> rusqlite:
         queue_key,
         priority: core.priority,
         created_at: core.created_at,
-        timeout: row.get::<_, Option<i64>>(6)?.map(column::span),
+        timeout: core.timeout.map(column::span),
         input: column::bytes(row, 5)?,
         context: column::maybe_bytes(row, 7)?,
         key: row.get(8)?,

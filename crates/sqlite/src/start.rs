@@ -6,11 +6,12 @@ use windlass_core::{RunId, RunState};
 use windlass_store::{Idle, KeyConflict, NewKey, NewRun, Refusal, STOPS, Wait, Written, lane};
 
 use crate::{
+    column,
     commit::{Batch, Stop},
     held::Held,
     inbox, key,
     place::{Carried, Spot, locate},
-    ready,
+    ready::{self, ReadyRow},
     run::{self, Core, NewRunRow},
     waiting,
 };
@@ -47,7 +48,8 @@ impl<'a> Batch<'a> {
             }
         };
         let (priority, has_parent, has_lane) = (*priority, parent.is_some(), queue_key.is_some());
-        Ok(Core { workflow, queue, priority, created_at: self.now, has_parent, has_lane })
+        let timeout = new.timeout.map(column::micros);
+        Ok(Core { workflow, queue, priority, created_at: self.now, has_parent, has_lane, timeout })
     }
 
     /// Gives a new run its first place and its records. Answers whether the committing node holds it.
@@ -77,7 +79,8 @@ impl<'a> Batch<'a> {
             return Ok(true);
         } else {
             let lane = new.queue_key.as_deref().map(|key| lane(Some(key)));
-            self.make_ready_in(lane, id, *core, carried);
+            let stops_at = carried.over_at(core);
+            self.make_ready_in(ReadyRow { run: id, core: *core, carried, lane, stops_at });
         }
         Ok(false)
     }

@@ -10,7 +10,8 @@ use crate::{
     claim::Line,
     lanes::{Kind, Walk},
     place::Carried,
-    queue, ready, run,
+    queue, ready,
+    run::{self, Core},
 };
 
 /// A ready run of a declared queue.
@@ -65,12 +66,22 @@ impl Turn {
     ) -> rusqlite::Result<Self> {
         let load = queue::load(conn, queue, &state, asker.node, asker.now)?;
         let mut turn = Self { queue, state, load, runs: VecDeque::new(), next: None };
-        if turn.state.paused || room == 0 {
+        if room == 0 {
             return Ok(turn);
         }
         let limits = turn.state.limits;
-        let back = turn.coming_back(conn, asker)?;
-        let known = back.iter().map(|candidate| candidate.run).collect();
+        let stopping = turn.stopping(conn, asker, room)?;
+        let mut known: HashSet<RunId> = stopping.iter().map(|candidate| candidate.run).collect();
+        let next_stop =
+            asker.workflows.iter().map(|(workflow, _)| ready::next_stop(conn, queue, *workflow, asker.now));
+        let next_stop = next_stop.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().min();
+        if turn.state.paused {
+            return Ok(Self { runs: stopping.into(), next: next_stop, ..turn });
+        }
+        let room = room - stopping.len();
+        let mut back = turn.coming_back(conn, asker)?;
+        back.retain(|candidate| !known.contains(&candidate.run));
+        known.extend(back.iter().map(|candidate| candidate.run));
         let lines: Vec<_> =
             asker.workflows.iter().map(|(workflow, version)| (*workflow, version.0)).collect();
         if leave == Leave::Write {
@@ -91,8 +102,53 @@ impl Turn {
         if choice.is_all {
             turn.next = turn.next.into_iter().chain(choice.next()).chain(rows.walk.next()?).min();
         }
-        turn.runs = back.into_iter().chain(choice.into_runs()).collect();
+        turn.next = turn.next.into_iter().chain(next_stop).min();
+        turn.runs = stopping.into_iter().chain(back).chain(choice.into_runs()).collect();
         Ok(turn)
+    }
+
+    /// The ready runs that have to stop by now, so many, the first that had to before the others.
+    fn stopping(&self, conn: &Connection, asker: Asker<'_>, room: usize) -> rusqlite::Result<Vec<Candidate>> {
+        let mut due = Vec::new();
+        for (workflow, version) in asker.workflows {
+            let found = ready::stopping(conn, self.queue, *workflow, asker.now, room)?;
+            due.extend(found.into_iter().map(|(at, run)| (at, run, *version)));
+        }
+        due.sort_unstable_by_key(|(at, run, _)| (*at, *run));
+        due.truncate(room);
+        if due.is_empty() {
+            return Ok(Vec::new());
+        }
+        let kept: HashSet<RunId> = queue::idle(conn, self.queue)?.into_iter().collect();
+        let mut stopping = Vec::with_capacity(due.len());
+        for (_, run, version) in due {
+            let arrival = if kept.contains(&run) { Arrival::Back } else { Arrival::Stopping };
+            let core = run::core(conn, run)?;
+            stopping.extend(
+                core.map(|core| self.candidate(conn, asker, run, &core, version, arrival))
+                    .transpose()?
+                    .flatten(),
+            );
+        }
+        Ok(stopping)
+    }
+
+    /// A ready run of the queue, as it stands.
+    fn candidate(
+        &self,
+        conn: &Connection,
+        asker: Asker<'_>,
+        run: RunId,
+        core: &Core,
+        version: DefinitionId,
+        arrival: Arrival,
+    ) -> rusqlite::Result<Option<Candidate>> {
+        let Some(carried) = ready::read(conn, run, core)? else { return Ok(None) };
+        let (workflow, priority) = (core.workflow, core.priority);
+        let lane = if core.has_lane { run::lane(conn, run)? } else { String::new() };
+        let since = carried.opened_at.map_or(core.created_at, Time);
+        let urgency = self.state.limits.urgency(asker.now, Waiter { priority, run, since });
+        Ok(Some(Candidate { priority, urgency, run, carried, workflow, version, lane, arrival }))
     }
 
     /// The ready runs that have a slot already, or share one, the most urgent first.
@@ -103,12 +159,8 @@ impl Turn {
         for (run, arrival) in kept.chain(owed) {
             let Some(core) = run::core(conn, run)?.filter(|core| core.queue == self.queue) else { continue };
             let version = asker.workflows.iter().find(|(workflow, _)| *workflow == core.workflow);
-            if let (Some((workflow, version)), Some(carried)) = (version, ready::read(conn, run, &core)?) {
-                let (workflow, version, priority) = (*workflow, *version, core.priority);
-                let lane = if core.has_lane { run::lane(conn, run)? } else { String::new() };
-                let since = carried.opened_at.map_or(core.created_at, Time);
-                let urgency = self.state.limits.urgency(asker.now, Waiter { priority, run, since });
-                back.push(Candidate { priority, urgency, run, carried, workflow, version, lane, arrival });
+            if let Some((_, version)) = version {
+                back.extend(self.candidate(conn, asker, run, &core, *version, arrival)?);
             }
         }
         back.sort_unstable_by_key(|candidate| (candidate.priority, candidate.run));
@@ -125,9 +177,13 @@ impl Turn {
         let (mut numbers, mut begun) = (self.load.free_numbers(), Vec::new());
         for Candidate { run, lane, workflow, priority, arrival, .. } in taken {
             ready::remove_from(conn, self.queue, lane, *workflow, *priority, *run)?;
-            if *arrival == Arrival::Back {
-                queue::retake(conn, *run, asker.node)?;
-                continue;
+            match arrival {
+                Arrival::Fresh | Arrival::Shared => {}
+                Arrival::Back => {
+                    queue::retake(conn, *run, asker.node)?;
+                    continue;
+                }
+                Arrival::Stopping => continue,
             }
             let Some(no) = numbers.next() else { continue };
             queue::take(conn, self.queue, no, lane, *run, asker.node)?;

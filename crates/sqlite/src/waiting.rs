@@ -16,13 +16,13 @@ const READ: &str = "\
     FROM waiting WHERE run = ?1";
 const DUE: &str = "\
     SELECT w.run, w.generation, w.definition, w.opened_at, w.recoveries, \
-           r.workflow, r.queue, r.priority, r.created_at, r.parent IS NOT NULL, r.queue_key IS NOT NULL \
+           r.workflow, r.queue, r.priority, r.created_at, r.parent IS NOT NULL, r.queue_key IS NOT NULL, r.timeout \
     FROM waiting AS w CROSS JOIN run AS r ON r.id = w.run \
     WHERE w.until <= ?1 ORDER BY w.until LIMIT ?2";
 pub(crate) const NEXT: &str = "SELECT until FROM waiting WHERE until IS NOT NULL ORDER BY until LIMIT 1";
 const BLOCKED: &str = "\
     SELECT w.run, w.generation, w.definition, w.opened_at, w.recoveries, \
-           r.workflow, r.queue, r.priority, r.created_at, r.parent IS NOT NULL, r.queue_key IS NOT NULL \
+           r.workflow, r.queue, r.priority, r.created_at, r.parent IS NOT NULL, r.queue_key IS NOT NULL, r.timeout \
     FROM waiting AS w CROSS JOIN run AS r ON r.id = w.run \
     WHERE w.workflow = ?1 AND w.state = ?2 AND w.blocked_by IS NOT ?3";
 /// The runs of one workflow and state before a given one, newest first.
@@ -107,16 +107,5 @@ pub(crate) fn blocked(
 }
 
 fn waiter(row: &Row<'_>) -> rusqlite::Result<Waiter> {
-    Ok(Waiter {
-        run: column::run_id(row, 0)?,
-        carried: Carried::read(row, 1)?,
-        core: Core {
-            workflow: row.get(5)?,
-            queue: row.get(6)?,
-            priority: row.get(7)?,
-            created_at: Time(row.get(8)?),
-            has_parent: row.get(9)?,
-            has_lane: row.get(10)?,
-        },
-    })
+    Ok(Waiter { run: column::run_id(row, 0)?, carried: Carried::read(row, 1)?, core: Core::read(row, 5)? })
 }

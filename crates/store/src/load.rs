@@ -37,6 +37,8 @@ pub enum Arrival {
     Shared,
     /// It has kept one.
     Back,
+    /// It has to [stop](crate::RunImage::stops_at), and needs none.
+    Stopping,
 }
 
 /// A slot that a run has.

@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
+use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time, VERDICT};
 
-use crate::{NewMessage, SpreadRow};
+use crate::{NewMessage, STOPS, SpreadRow};
 
 /// The number that a store gave to one version of one workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -221,6 +221,21 @@ pub struct RunImage {
     pub saved: Vec<SavedRow>,
     /// Its attempts that any node may execute, by key.
     pub published: Vec<SpreadRow>,
+}
+
+impl RunImage {
+    /// From when on all that is left for the run is to stop: at once when it was [told to](STOPS), or how it ends is
+    /// recorded, or else when its time limit is over. `None` for one that nothing stops.
+    #[must_use]
+    pub fn stops_at(&self) -> Option<Time> {
+        let Standing { generation, opened_at, .. } = self.standing;
+        let is_told = self.inbox.iter().any(|row| STOPS.contains(&row.topic.as_str()));
+        let is_judged = |row: &StepRow| row.generation == generation && &*row.name == VERDICT;
+        if is_told || self.steps.iter().any(is_judged) {
+            return Some(Time(0));
+        }
+        self.run.timeout.map(|timeout| opened_at + timeout)
+    }
 }
 
 /// A process that runs an engine.

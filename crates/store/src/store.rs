@@ -95,6 +95,11 @@ pub trait Store: Send + Sync + 'static {
     /// than its limits allow then. A run keeps its slot until it ends or is given up; with
     /// [`hold`](crate::QueueLimits::hold) until it ends, and is taken before all others when it is ready again.
     ///
+    /// What a queue is told keeps nobody from stopping: a ready run of a declared queue that has to
+    /// [stop](crate::RunImage::stops_at) comes before the others of its queue, the one that had to stop first before the
+    /// rest, however full the queue is and also while it is paused. It takes no slot, unless it has one, and is no
+    /// beginning for a rate.
+    ///
     /// Every waiting run whose time has come becomes ready, in whatever state, queue and workflow. (A store
     /// may bound how many in one call; then it answers `more`.)
     ///
@@ -331,7 +336,7 @@ pub struct Claimed {
     /// The runs, now held by the node, the most urgent first, then the oldest.
     pub runs: Vec<RunImage>,
     /// When the next waiting run is due, of any queue and workflow, or the rate of one of the queues lets the next one be
-    /// taken, if it lets none now.
+    /// taken, if it lets none now, or a ready run of a declared queue has to stop.
     pub next_due: Option<Time>,
     /// Whether the same request with a fresh claim would take something.
     pub more: bool,

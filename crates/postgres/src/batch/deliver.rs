@@ -7,12 +7,13 @@ use uuid::Uuid;
 use windlass_core::{ClaimId, RunId};
 use windlass_store::{OUTCOME, SpreadKey};
 
-use crate::{column, error::Fault};
+use crate::{column, error::Fault, stops::stops_at};
 
 /// An outcome commits with the deletion of its row, if the committing node holds that under its claim. An end takes along
 /// what is published, so that a row that is there belongs to a run that has not ended. A run that waits for an outcome is
 /// ready. Whoever asks has locked the runs, and then the rows.
-pub(super) const DELIVER: &str = "\
+pub(super) const DELIVER: &str = concat!(
+    "\
     WITH gone AS (\
         DELETE FROM {s}.spread AS s \
         USING (SELECT DISTINCT ON (v.run, v.step, v.attempt, v.claim) v.* \
@@ -31,10 +32,12 @@ pub(super) const DELIVER: &str = "\
             WHERE w.topics @> ARRAY[$7::text])) \
         RETURNING run), \
     made_ready AS (\
-        INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
-        SELECT r.queue, {s}.lane(r.queue_key), r.workflow, r.priority, r.id \
-        FROM woken CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = woken.run OFFSET 0) AS r) \
-    SELECT no FROM gone";
+        INSERT INTO {s}.ready (queue, lane, workflow, priority, run, stops_at) \
+        SELECT r.queue, {s}.lane(r.queue_key), r.workflow, r.priority, r.id, ",
+    stops_at!("r"),
+    " FROM woken CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = woken.run OFFSET 0) AS r) \
+    SELECT no FROM gone"
+);
 
 /// Outcomes of attempts that a node holds, in the order in which they came.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use windlass_core::RunId;
 use windlass_store::Wait;
 
-use crate::{column, tenure::Tenure};
+use crate::{column, stops::stops_at, tenure::Tenure};
 
 /// Taken in the order of ids, so that two batches never wait for each other.
 pub(crate) const LOCK: &str = "SELECT FROM {s}.run WHERE id = ANY($1) ORDER BY id FOR UPDATE";
@@ -22,7 +22,8 @@ pub(super) const CONSUME: &str = "\
     ON CONFLICT DO NOTHING";
 /// Gives held runs up. One without a state is ready at once, and so is one for which the time or a message has come:
 /// whoever sends to a run waits for the lock on it, so nothing comes in between.
-pub(super) const GIVE_UP: &str = "\
+pub(super) const GIVE_UP: &str = concat!(
+    "\
     WITH gone AS (\
         UPDATE {s}.run AS r SET tenure = r.tenure + 1, definition = coalesce(r.definition, u.definition) \
         FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::smallint[], $5::bigint[], $6::text[], $7::text[], \
@@ -30,7 +31,7 @@ pub(super) const GIVE_UP: &str = "\
             AS u (run, tenure, definition, state, until, topics, reason, blocked_by) \
         WHERE r.id = u.run AND r.tenure = u.tenure AND NOT EXISTS (SELECT FROM {s}.ended AS e \
             WHERE e.workflow = r.workflow AND e.run = r.id AND e.generation = r.generation OFFSET 0) \
-        RETURNING r.id, r.queue, r.queue_key, r.workflow, r.priority, u.state, u.until, u.reason, u.blocked_by, \
+        RETURNING r.id, r.queue, r.queue_key, r.workflow, r.priority, r.generation, r.opened_at, r.timeout, u.state, u.until, u.reason, u.blocked_by, \
                   ARRAY (SELECT json_array_elements_text(u.topics::json)) AS topics), \
     seen AS MATERIALIZED (\
         SELECT gone.*, state IS NULL OR coalesce(until <= {s}.clock(), false) \
@@ -45,8 +46,11 @@ pub(super) const GIVE_UP: &str = "\
     parked AS (\
         INSERT INTO {s}.waiting (run, workflow, state, until, topics, reason, blocked_by) \
         SELECT id, workflow, state, until, topics, reason, blocked_by FROM seen WHERE NOT is_ready) \
-    INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
-    SELECT queue, {s}.lane(queue_key), workflow, priority, id FROM seen WHERE is_ready";
+    INSERT INTO {s}.ready (queue, lane, workflow, priority, run, stops_at) \
+    SELECT queue, {s}.lane(queue_key), workflow, priority, id, ",
+    stops_at!("seen"),
+    " FROM seen WHERE is_ready"
+);
 
 /// Inbox rows that held runs have taken in.
 #[derive(Default)]

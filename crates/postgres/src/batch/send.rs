@@ -5,11 +5,15 @@ use uuid::Uuid;
 use windlass_core::RunId;
 use windlass_store::{NewMessage, Refusal};
 
-use crate::{column, error::Fault};
+use crate::{column, error::Fault, stops::stops_at};
 
 /// Whoever asks has locked the runs. A repeat is known by its key, also of one that is sent along; what came while a run ended lies in an inbox that is
 /// gone. A run that waits for the topic is ready. Rows of `waiting` never change, so that their place finds them again.
-pub(super) const SEND: &str = "\
+///
+/// One that is ready when it is told to stop says so from then on: its row in `ready` goes, and another comes, unless somebody
+/// is just taking it, who finds its order with it.
+pub(super) const SEND: &str = concat!(
+    "\
     WITH found AS MATERIALIZED (\
         SELECT u.*, r.id IS NOT NULL AS exists, e.state, u.key IS NOT NULL AND (\
             e.state IS NULL AND EXISTS (SELECT FROM {s}.inbox AS i \
@@ -32,11 +36,25 @@ pub(super) const SEND: &str = "\
                 SELECT ctid AS place, topics FROM {s}.waiting WHERE run = f.run OFFSET 0) AS w \
             WHERE w.topics @> ARRAY[f.topic])) \
         RETURNING run), \
+    told AS MATERIALIZED (\
+        SELECT DISTINCT run FROM fresh WHERE topic IN ('!cancel', '!terminate')), \
+    stopped AS (\
+        DELETE FROM {s}.ready WHERE ctid = ANY (ARRAY (\
+            SELECT a.entry FROM told CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = told.run OFFSET 0) AS r \
+            CROSS JOIN LATERAL (\
+                SELECT ctid AS entry FROM {s}.ready WHERE queue = r.queue AND lane = {s}.lane(r.queue_key) \
+                  AND workflow = r.workflow AND priority = r.priority AND run = r.id FOR UPDATE SKIP LOCKED) AS a)) \
+        RETURNING run), \
     made_ready AS (\
-        INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
-        SELECT r.queue, {s}.lane(r.queue_key), r.workflow, r.priority, r.id \
-        FROM woken CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = woken.run OFFSET 0) AS r) \
-    SELECT exists, state, is_known FROM found ORDER BY no";
+        INSERT INTO {s}.ready (queue, lane, workflow, priority, run, stops_at) \
+        SELECT r.queue, {s}.lane(r.queue_key), r.workflow, r.priority, r.id, \
+               CASE WHEN EXISTS (SELECT FROM told WHERE told.run = r.id) THEN 0 ELSE ",
+    stops_at!("r"),
+    " END \
+        FROM (SELECT run FROM woken UNION ALL SELECT run FROM stopped) AS w \
+        CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = w.run OFFSET 0) AS r) \
+    SELECT exists, state, is_known FROM found ORDER BY no"
+);
 
 /// Messages, in the order in which they come.
 #[derive(Default)]

@@ -132,8 +132,9 @@ pub(super) const STARTS: &str = "\
                queue_key \
         FROM new), \
     ready AS (\
-        INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
-        SELECT queue, {s}.lane(queue_key), workflow, priority, id FROM new WHERE delay = 0 AND NOT own), \
+        INSERT INTO {s}.ready (queue, lane, workflow, priority, run, stops_at) \
+        SELECT queue, {s}.lane(queue_key), workflow, priority, id, {s}.after(timeout) FROM new \
+        WHERE delay = 0 AND NOT own), \
     waiting AS (\
         INSERT INTO {s}.waiting (run, workflow, state, until, topics) \
         SELECT id, workflow, 0, {s}.after(delay), '{}' FROM new WHERE delay > 0), \

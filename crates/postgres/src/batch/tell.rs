@@ -4,12 +4,13 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 use windlass_core::RunId;
 
-use crate::{column, tenure::Tenure};
+use crate::{column, stops::stops_at, tenure::Tenure};
 
 /// Asked just before the ends are written, of the same runs: of those that the node still holds. Whoever asks has locked
 /// the parents, none of whom does anything else in the batch. A parent that has ended, or is not there, is passed over; one
 /// that waits for its child is ready. A run ends once in a generation, so none of this was said before.
-pub(super) const TELL: &str = "\
+pub(super) const TELL: &str = concat!(
+    "\
     WITH fresh AS MATERIALIZED (\
         SELECT p.id AS run, c.parent_topic AS topic, c.id || '/' || c.generation AS key, \
                convert_to(c.id::text, 'UTF8') AS body, u.no \
@@ -29,9 +30,11 @@ pub(super) const TELL: &str = "\
                 SELECT ctid AS place, topics FROM {s}.waiting WHERE run = f.run OFFSET 0) AS w \
             WHERE w.topics @> ARRAY[f.topic])) \
         RETURNING run) \
-    INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
-    SELECT r.queue, {s}.lane(r.queue_key), r.workflow, r.priority, r.id \
-    FROM woken CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = woken.run OFFSET 0) AS r";
+    INSERT INTO {s}.ready (queue, lane, workflow, priority, run, stops_at) \
+    SELECT r.queue, {s}.lane(r.queue_key), r.workflow, r.priority, r.id, ",
+    stops_at!("r"),
+    " FROM woken CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = woken.run OFFSET 0) AS r"
+);
 
 /// Held runs that end and have parents, in the order in which they end.
 #[derive(Default)]

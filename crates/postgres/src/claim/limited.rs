@@ -15,7 +15,7 @@ use super::{
     ALONE, DUE, DUE_AT_ONCE, FREE_OWN, Hold, MINE, NEXT_DUE, Taken, columns, large, repeat,
     runs::{Candidate, Runs, candidate},
     sort,
-    statements::{BACK, LINES, TAKE_THESE},
+    statements::{BACK, LINES, STOPPING, TAKE_THESE},
     take_plainly,
 };
 use crate::{
@@ -281,12 +281,19 @@ async fn turn(
     leave: Leave,
 ) -> Result<(VecDeque<Candidate>, Option<Time>), Fault> {
     let (Queue { name, state, .. }, Seats { load, idle }) = (queue, seats);
-    if state.paused || room == 0 {
+    if room == 0 {
         return Ok((VecDeque::new(), None));
     }
     let (workflows, versions) = columns(&request.workflows);
+    let (stopping, next_stop) = stopping(session, queue, idle, &workflows, room).await?;
+    if state.paused {
+        return Ok((stopping.into(), next_stop));
+    }
+    let room = room - stopping.len();
+    let mut known: HashSet<Uuid> = stopping.iter().map(|stopping| stopping.run).collect();
     let mut back = Vec::new();
-    let counted: Vec<Uuid> = idle.iter().copied().chain(load.owed().map(column::run)).collect();
+    let counted = idle.iter().copied().chain(load.owed().map(column::run));
+    let counted: Vec<Uuid> = counted.filter(|run| !known.contains(run)).collect();
     if !counted.is_empty() {
         for row in session.query(BACK, &[&counted, &workflows, name]).await? {
             let next = candidate(&row)?;
@@ -294,7 +301,7 @@ async fn turn(
             back.push(Candidate { arrival, ..next });
         }
     }
-    let known: HashSet<Uuid> = back.iter().map(|back| back.run).collect();
+    known.extend(back.iter().map(|back| back.run));
     let walk = Walk { session, kind: Kind::Runs, queue, workflows, versions };
     if leave == Leave::Write {
         walk.wake().await?;
@@ -310,9 +317,40 @@ async fn turn(
     if leave == Leave::Write {
         walk.settle(&choice).await?;
     }
-    let next = next.into_iter().chain(walk.next(&choice).await?).min();
+    let next = next.into_iter().chain(walk.next(&choice).await?).chain(next_stop).min();
     let stream = back.into_iter().chain(choice.into_runs());
-    Ok((stream.map(|run| run.aged(&state.limits, queue.at)).collect(), next))
+    let stream = stream.map(|run| run.aged(&state.limits, queue.at));
+    Ok((stopping.into_iter().chain(stream).collect(), next))
+}
+
+/// The ready runs of a queue that have to stop by now, so many, the first that had to before the others; and when the next
+/// one has to.
+async fn stopping(
+    session: &Session,
+    queue: &Queue,
+    idle: &[Uuid],
+    workflows: &[&str],
+    room: usize,
+) -> Result<(Vec<Candidate>, Option<Time>), Fault> {
+    let (mut runs, mut next): (Vec<Uuid>, Option<Time>) = Default::default();
+    let asked: [&(dyn ToSql + Sync); 4] = [&queue.name, &workflows, &queue.at.0, &large(room)];
+    for row in session.query(STOPPING, &asked).await? {
+        match row.try_get(0)? {
+            Some(run) => runs.push(run),
+            None => next = next.into_iter().chain([column::time(&row, 1)?]).min(),
+        }
+    }
+    if runs.is_empty() {
+        return Ok((Vec::new(), next));
+    }
+    let mut found = HashMap::new();
+    for row in session.query(BACK, &[&runs, &workflows, &queue.name]).await? {
+        let next = candidate(&row)?;
+        let arrival = if idle.contains(&next.run) { Arrival::Back } else { Arrival::Stopping };
+        found.insert(next.run, Candidate { arrival, ..next }.aged(&queue.state.limits, queue.at));
+    }
+    // One that somebody took meanwhile is not there.
+    Ok((runs.iter().filter_map(|run| found.remove(run)).collect(), next))
 }
 
 /// Takes from the streams what there is room for: always the most urgent of those that come next.
@@ -363,10 +401,11 @@ async fn seat(
         queue::retake(session, &back, request.node).await?;
         let fresh = new.iter().filter(|next| next.arrival == Arrival::Fresh);
         let begun: Vec<&str> = fresh.map(|next| next.lane.as_str()).collect();
-        let slot = |next: &&Candidate| NewSlot { run: next.run, lane: next.lane.clone(), node };
+        let new = new.into_iter().filter(|next| next.arrival != Arrival::Stopping);
+        let slot = |next: &Candidate| NewSlot { run: next.run, lane: next.lane.clone(), node };
         let (noted, seated) = tokio::join!(
             queue::note(session, queue, &begun),
-            queue::take(session, &queue.name, &seats.load, new.iter().map(slot).collect()),
+            queue::take(session, &queue.name, &seats.load, new.map(slot).collect()),
         );
         noted?;
         seated?;

@@ -1,20 +1,26 @@
 //! What a claim says to the server.
 
+use crate::stops::stops_at;
+
 /// Whoever moves a run out of `waiting` deletes its row there; what somebody else is moving is passed over.
-pub(super) const DUE: &str = "\
+pub(super) const DUE: &str = concat!(
+    "\
     WITH due AS (\
         DELETE FROM {s}.waiting AS w WHERE w.run IN (\
             SELECT run FROM {s}.waiting WHERE until <= {s}.clock() ORDER BY until LIMIT $1 FOR UPDATE SKIP LOCKED) \
         RETURNING w.run) \
-    INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
-    SELECT r.queue, {s}.lane(r.queue_key), r.workflow, r.priority, r.id \
-    FROM due CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = due.run OFFSET 0) AS r";
+    INSERT INTO {s}.ready (queue, lane, workflow, priority, run, stops_at) \
+    SELECT r.queue, {s}.lane(r.queue_key), r.workflow, r.priority, r.id, ",
+    stops_at!("r"),
+    " FROM due CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = due.run OFFSET 0) AS r"
+);
 /// When the next one is due, and which of the queues were declared.
 pub(super) const NEXT_DUE: &str = "\
     SELECT (SELECT until FROM {s}.waiting WHERE until IS NOT NULL ORDER BY until LIMIT 1), \
            ARRAY (SELECT name FROM {s}.queue WHERE name = ANY ($1))";
 /// Whoever waits for others locks runs first, in the order of ids, and only then what stands for their places.
-pub(super) const UNBLOCK: &str = "\
+pub(super) const UNBLOCK: &str = concat!(
+    "\
     WITH blocked AS MATERIALIZED (\
         SELECT r.id FROM unnest($1::text[], $2::bigint[]) AS v (workflow, version) \
         JOIN {s}.waiting AS w ON w.workflow = v.workflow AND w.state = 4 AND w.blocked_by IS DISTINCT FROM v.version \
@@ -22,11 +28,14 @@ pub(super) const UNBLOCK: &str = "\
         ORDER BY r.id FOR UPDATE OF r), \
     freed AS (\
         DELETE FROM {s}.waiting AS w USING blocked WHERE w.run = blocked.id RETURNING w.run) \
-    INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
-    SELECT r.queue, {s}.lane(r.queue_key), r.workflow, r.priority, r.id \
-    FROM freed CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = freed.run OFFSET 0) AS r";
+    INSERT INTO {s}.ready (queue, lane, workflow, priority, run, stops_at) \
+    SELECT r.queue, {s}.lane(r.queue_key), r.workflow, r.priority, r.id, ",
+    stops_at!("r"),
+    " FROM freed CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = freed.run OFFSET 0) AS r"
+);
 /// What somebody else is moving is passed over here, too: a claim waits for nobody.
-pub(super) const FREE_OWN: &str = "\
+pub(super) const FREE_OWN: &str = concat!(
+    "\
     WITH own AS MATERIALIZED (\
         SELECT w.run FROM unnest($1::text[], $2::bigint[]) AS v (workflow, version) \
         JOIN {s}.waiting AS w ON w.workflow = v.workflow AND w.state = 4 AND w.blocked_by IS DISTINCT FROM v.version \
@@ -34,9 +43,11 @@ pub(super) const FREE_OWN: &str = "\
         FOR UPDATE OF w SKIP LOCKED), \
     freed AS (\
         DELETE FROM {s}.waiting AS w USING own WHERE w.run = own.run RETURNING w.run) \
-    INSERT INTO {s}.ready (queue, lane, workflow, priority, run) \
-    SELECT r.queue, {s}.lane(r.queue_key), r.workflow, r.priority, r.id \
-    FROM freed CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = freed.run OFFSET 0) AS r";
+    INSERT INTO {s}.ready (queue, lane, workflow, priority, run, stops_at) \
+    SELECT r.queue, {s}.lane(r.queue_key), r.workflow, r.priority, r.id, ",
+    stops_at!("r"),
+    " FROM freed CROSS JOIN LATERAL (SELECT * FROM {s}.run WHERE id = freed.run OFFSET 0) AS r"
+);
 /// A claim that is sent again while the first sending is still under way waits for it, and finds what it took.
 pub(super) const ALONE: &str = "SELECT pg_advisory_xact_lock($1)";
 /// The runs that a node holds under a claim, the most urgent first.
@@ -182,6 +193,16 @@ pub(super) const BACK: &str = "\
         SELECT * FROM {s}.ready AS a WHERE a.queue = r.queue AND a.lane = {s}.lane(r.queue_key) AND a.workflow = r.workflow \
           AND a.priority = r.priority AND a.run = r.id OFFSET 0) AS a \
     WHERE a.workflow = ANY ($2) ORDER BY a.priority, a.run";
+/// The runs of a queue that have to stop by a moment, the first that had to before the others; and after them, for each
+/// workflow, when the next one has to, without naming it.
+pub(super) const STOPPING: &str = "\
+    (SELECT a.run, a.stops_at FROM unnest($2::text[]) AS v (workflow) CROSS JOIN LATERAL (\
+        SELECT run, stops_at FROM {s}.ready WHERE queue = $1 AND workflow = v.workflow AND stops_at <= $3 \
+        ORDER BY stops_at, run LIMIT $4) AS a ORDER BY a.stops_at, a.run LIMIT $4) \
+    UNION ALL \
+    SELECT NULL, a.stops_at FROM unnest($2::text[]) AS v (workflow) CROSS JOIN LATERAL (\
+        SELECT stops_at FROM {s}.ready WHERE queue = $1 AND workflow = v.workflow AND stops_at > $3 \
+        ORDER BY stops_at LIMIT 1) AS a";
 /// Gives these to a node, but for what somebody else is moving, and for those that need a seat and have none: their queue
 /// was declared just now.
 pub(super) const TAKE_THESE: &str = "\

@@ -234,6 +234,12 @@ cases! {
         a_claim_sent_again_takes_no_second_slot,
         a_rate_lets_no_more_be_taken_in_any_span,
         a_limited_queue_is_passed_over_by_nobody_who_waits_for_a_time,
+        what_is_told_to_stop_is_handed_out_of_a_queue_that_gives_nothing,
+        what_is_over_its_time_is_handed_out_of_a_queue_that_gives_nothing,
+        a_run_that_stops_takes_neither_a_slot_nor_a_turn_of_a_rate,
+        a_run_whose_end_is_settled_stops_however_often_it_is_given_up,
+        whoever_had_to_stop_first_comes_first_and_those_for_whom_there_is_room,
+        a_reopened_run_waits_for_its_turn_again,
     }
     key_rates {
         a_rate_of_keys_lets_no_more_of_a_key_be_taken_in_any_span,

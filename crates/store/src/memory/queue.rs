@@ -18,6 +18,8 @@ use crate::{
 #[derive(Default)]
 pub(super) struct Queue {
     pub(super) state: QueueState,
+    /// Whether the runs have their slots that were held before it was declared.
+    is_counted: bool,
     /// Who has which slot.
     slots: BTreeMap<u32, Slot>,
     /// How many were taken when, as far back as the rate looks.
@@ -63,6 +65,10 @@ impl State {
 
     /// Gives a slot to each run of the queue that is held and has none.
     fn count_held(&mut self, name: &Arc<str>) {
+        let queue = self.queues.get_mut(name).expect("it was just declared");
+        if std::mem::replace(&mut queue.is_counted, true) {
+            return;
+        }
         let held = self.open_where(|kept| kept.image.run.queue == *name && kept.holder().is_some());
         for run in held {
             let image = &self.runs[&run];
@@ -118,12 +124,22 @@ impl State {
     pub(super) fn turn(&self, request: &Claim, name: &Arc<str>, room: usize) -> Turn {
         let queue = &self.queues[name];
         let QueueState { limits, paused, .. } = &queue.state;
-        if *paused || room == 0 {
+        if room == 0 {
             return Turn { runs: VecDeque::new(), next: None };
         }
         let load = self.load(name, Some(request.node));
         let mut runs = self.claimable(request);
         runs.retain(|run| self.runs[run].image.run.queue == *name);
+        let stops_at = |run: &RunId| self.runs[run].image.stops_at();
+        let next_stop = runs.iter().filter_map(stops_at).filter(|at| *at > self.now).min();
+        let mut stopping: Vec<_> = runs.iter().copied().filter(|run| self.is_stopping(*run)).collect();
+        stopping.sort_by_key(|run| (stops_at(run), *run));
+        stopping.truncate(room);
+        if *paused {
+            return Turn { runs: stopping.into(), next: next_stop };
+        }
+        runs.retain(|run| !stopping.contains(run));
+        let room = room - stopping.len();
         let mut lines: BTreeMap<String, Vec<RunId>> = BTreeMap::new();
         let mut returning = VecDeque::new();
         for &run in &runs {
@@ -143,8 +159,12 @@ impl State {
         let (returning, more) = load.admit(limits, room, returning, |run| *run);
         let most = (room - returning.len()).min(load.left(limits, more));
         let Ok(choice) = choose(&mut lanes, &queue.state, &load, most);
-        let next = next.into_iter().chain(choice.next()).min();
-        Turn { runs: returning.into_iter().chain(choice.into_runs()).collect(), next }
+        let next = next.into_iter().chain(choice.next()).chain(next_stop).min();
+        Turn { runs: stopping.into_iter().chain(returning).chain(choice.into_runs()).collect(), next }
+    }
+
+    fn is_stopping(&self, run: RunId) -> bool {
+        self.runs[&run].image.stops_at().is_some_and(|at| at <= self.now)
     }
 
     pub(super) fn waiter(&self, run: RunId) -> Waiter {
@@ -169,10 +189,16 @@ impl State {
             if !self.queues.contains_key(&name) {
                 continue;
             }
-            let arrival = self.load(&name, Some(node)).arrival(run);
+            let arrival = match self.is_stopping(run) {
+                true => Arrival::Stopping,
+                false => self.load(&name, Some(node)).arrival(run),
+            };
             let queue = self.queues.get_mut(&name).expect("it was declared");
             if let Some(slot) = queue.slots.values_mut().find(|slot| slot.run == run) {
                 slot.node = Some(node);
+                continue;
+            }
+            if arrival == Arrival::Stopping {
                 continue;
             }
             if arrival == Arrival::Fresh {

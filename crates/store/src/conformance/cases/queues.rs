@@ -2,16 +2,18 @@
 
 use std::{sync::Arc, time::Duration};
 
-use windlass_core::{ClaimId, NodeId, RunId, RunState, Time};
+use windlass_core::{ClaimId, NodeId, RunId, RunState, Time, VERDICT};
 
 use super::super::{
     Fixture,
     scene::{
-        SECOND, Scene, end, ids, new_end, new_run, owned_by, park, send, start, wait, wait_for, wait_until,
+        SECOND, Scene, end, ids, new_end, new_run, owned_by, park, record, send, start, step, wait, wait_for,
+        wait_until,
     },
 };
 use crate::{
-    Act, Claim, Claimed, Idle, NewRun, Place, QueueChange, QueueChanged, QueueLimits, QueueRow, Rate, Written,
+    Act, Claim, Claimed, Idle, NewRun, Place, QueueChange, QueueChanged, QueueLimits, QueueRow, Rate, STOPS,
+    Written,
 };
 
 const NO_LIMITS: QueueLimits = QueueLimits::NONE;
@@ -429,4 +431,180 @@ pub(super) async fn a_limited_queue_is_passed_over_by_nobody_who_waits_for_a_tim
     );
     scene.done(node, runs[1], end(claim, RunState::Completed)).await;
     assert_eq!(scene.get(node, 1).await.1, runs[..1]);
+}
+
+/// A run of the queue that may take so long.
+fn timed(timeout: Duration) -> NewRun {
+    NewRun { timeout: Some(timeout), ..tight() }
+}
+
+/// Has the queue give nothing in one of the ways in which it may.
+async fn close<F: Fixture>(scene: &Scene<F>, node: NodeId, way: usize) {
+    match way {
+        0 => drop(scene.pause(true).await),
+        1 => {
+            scene.keyed("").await;
+            assert_eq!(scene.get(node, 1).await.1.len(), 1);
+            scene.limit(at_once(1)).await;
+        }
+        _ => {
+            let rate = Some(Rate { count: 1, per: SECOND * 3600 });
+            scene.limit(QueueLimits { rate, key_rate: rate, ..NO_LIMITS }).await;
+            scene.keyed("a").await;
+            assert_eq!(scene.get(node, 1).await.1.len(), 1);
+        }
+    }
+}
+
+pub(super) async fn what_is_told_to_stop_is_handed_out_of_a_queue_that_gives_nothing(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    for way in 0..3 {
+        scene.limit(NO_LIMITS).await;
+        let runs = [scene.keyed("a").await, scene.keyed("a").await, scene.keyed("").await];
+        let (claim, taken) = scene.get(node, 10).await;
+        assert_eq!(taken.len(), 3);
+        for run in runs {
+            scene.done(node, run, park(claim, wait_for(&["paid", STOPS[0]]))).await;
+        }
+        close(&scene, node, way).await;
+        // One is told while it waits, one when it is ready already; and one is only paid.
+        scene.done(None, runs[0], send(STOPS[0])).await;
+        scene.done(None, runs[1], send("paid")).await;
+        assert_eq!(scene.get(node, 10).await.1, runs[..1]);
+        scene.done(None, runs[1], send(STOPS[1])).await;
+        scene.done(None, runs[2], send("paid")).await;
+        assert_eq!(scene.get(node, 10).await.1, runs[1..2]);
+        assert!(scene.get(node, 10).await.1.is_empty(), "the others wait for their turn");
+        scene.pause(false).await;
+        scene.limit(NO_LIMITS).await;
+        assert!(scene.get(node, 10).await.1.contains(&runs[2]));
+    }
+}
+
+pub(super) async fn what_is_over_its_time_is_handed_out_of_a_queue_that_gives_nothing(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    for way in 0..3 {
+        scene.limit(NO_LIMITS).await;
+        let parked = scene.start_as(timed(SECOND * 4)).await;
+        let (claim, taken) = scene.get(node, 1).await;
+        assert_eq!(taken, [parked]);
+        scene.done(node, parked, park(claim, wait_for(&["paid"]))).await;
+        close(&scene, node, way).await;
+        let pending = scene.start_as(NewRun { queue_key: Some("a".into()), ..timed(SECOND * 2) }).await;
+        let delayed = scene.start_as(NewRun { delay: Some(SECOND), ..timed(SECOND * 5) }).await;
+        let patient = scene.keyed("").await;
+        let opened_at = scene.image(pending).await.standing.opened_at;
+        scene.done(None, parked, send("paid")).await;
+        scene.advance(SECOND + SECOND / 2);
+        let nothing = scene.claim(scene.asking(node, 10).await).await;
+        assert_eq!((ids(&nothing), nothing.more), (vec![], false));
+        assert_eq!(nothing.next_due, Some(opened_at + SECOND * 2), "whoever claims knows when to come back");
+        scene.advance(SECOND / 2 + SECOND / 1000);
+        assert_eq!(scene.get(node, 10).await.1, [pending]);
+        scene.advance(SECOND * 2);
+        assert_eq!(scene.get(node, 10).await.1, [parked]);
+        scene.advance(SECOND * 2);
+        assert_eq!(scene.get(node, 10).await.1, [delayed], "its time began with the end of its delay");
+        assert!(scene.get(node, 10).await.1.is_empty());
+        scene.pause(false).await;
+        scene.limit(NO_LIMITS).await;
+        assert!(scene.get(node, 10).await.1.contains(&patient));
+    }
+}
+
+pub(super) async fn a_run_that_stops_takes_neither_a_slot_nor_a_turn_of_a_rate(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let (one, two) = (scene.node().await, scene.node().await);
+    let rate = Some(Rate { count: 1, per: SECOND * 3600 });
+    scene.limit(QueueLimits { rate, per_node: Some(1), ..at_once(1) }).await;
+    let late = scene.start_as(timed(SECOND)).await;
+    scene.advance(SECOND * 2);
+    let (claim, taken) = scene.get(one, 10).await;
+    assert_eq!(taken, [late]);
+    assert_eq!(scene.queue().await.running, 0);
+    let next = scene.keyed("").await;
+    assert_eq!(scene.get(one, 10).await.1, [next], "nothing has begun before it");
+    scene.limit(at_once(2)).await;
+    assert_eq!(scene.queue().await.running, 1, "what stops is not counted later either");
+    scene.done(one, late, end(claim, RunState::Failed)).await;
+    assert_eq!(scene.queue().await.running, 1);
+
+    // One that has kept its slot keeps it until it ends.
+    scene.limit(QueueLimits { hold: true, ..at_once(2) }).await;
+    let kept = scene.keyed("").await;
+    let (claim, taken) = scene.get(two, 10).await;
+    assert_eq!(taken, [kept]);
+    scene.done(two, kept, park(claim, wait_for(&[STOPS[0]]))).await;
+    scene.pause(true).await;
+    scene.done(None, kept, send(STOPS[0])).await;
+    let (claim, taken) = scene.get(two, 10).await;
+    assert_eq!((taken, scene.queue().await.running), (vec![kept], 2));
+    scene.done(two, kept, end(claim, RunState::Cancelled)).await;
+    assert_eq!(scene.queue().await.running, 1);
+}
+
+pub(super) async fn a_run_whose_end_is_settled_stops_however_often_it_is_given_up(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let (judge, node) = (scene.node().await, scene.node().await);
+    scene.limit(NO_LIMITS).await;
+    let run = scene.keyed("a").await;
+    let (claim, _) = scene.get(node, 1).await;
+    let cancelled = scene.done(None, run, send(STOPS[0])).await;
+    scene.pause(true).await;
+    scene.done(node, run, Act::Release { claim }).await;
+    let (claim, taken) = scene.get(node, 1).await;
+    assert_eq!(taken, [run], "it has not taken its order in yet");
+    let seqs = scene.image(run).await.inbox.iter().map(|row| row.seq).collect();
+    let taken_in = Act::Record { claim, steps: vec![step(VERDICT, 0)], consumed: seqs, forget: false };
+    scene.done(node, run, taken_in).await;
+    scene.done(node, run, park(claim, wait_until(cancelled + SECOND * 5))).await;
+    assert!(scene.get(node, 1).await.1.is_empty(), "it waits before it tries to undo again");
+    scene.advance(SECOND * 6);
+    let (_, taken) = scene.get(node, 1).await;
+    assert_eq!(taken, [run]);
+    scene.bury(judge, node).await;
+    scene.store.sweep(judge, 1000).await.expect("the judge lives");
+    let (claim, taken) = scene.get(judge, 1).await;
+    assert_eq!(taken, [run]);
+    scene.done(judge, run, record(claim, vec![step("undo", 1)])).await;
+    scene.done(judge, run, end(claim, RunState::Cancelled)).await;
+}
+
+pub(super) async fn whoever_had_to_stop_first_comes_first_and_those_for_whom_there_is_room(
+    fixture: impl Fixture,
+) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    scene.pause(true).await;
+    let mut runs = Vec::new();
+    for seconds in [4, 2, 3, 1] {
+        let queue_key = (seconds % 2 == 0).then(|| "a".into());
+        runs.push(scene.start_as(NewRun { queue_key, ..timed(SECOND * seconds) }).await);
+    }
+    let other = scene.start_as(NewRun { workflow: "mail".into(), ..timed(SECOND) }).await;
+    scene.advance(SECOND * 5);
+    let request = scene.asking(node, 2).await;
+    let first = scene.claim(request).await;
+    assert_eq!((ids(&first), first.more), (vec![runs[1], runs[3]], true));
+    assert_eq!(scene.get(node, 2).await.1, [runs[0], runs[2]]);
+    assert!(scene.get(node, 2).await.1.is_empty());
+    assert_eq!(scene.place(other).await, Place::Ready, "this node has no code for it");
+}
+
+pub(super) async fn a_reopened_run_waits_for_its_turn_again(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let node = scene.node().await;
+    scene.pause(true).await;
+    let run = scene.start_as(timed(SECOND)).await;
+    scene.advance(SECOND * 2);
+    let (claim, taken) = scene.get(node, 1).await;
+    assert_eq!(taken, [run]);
+    scene.done(node, run, record(claim, vec![step(VERDICT, 0)])).await;
+    scene.done(node, run, end(claim, RunState::Failed)).await;
+    scene.done(None, run, Act::Reopen { after: 1 }).await;
+    assert!(scene.get(node, 1).await.1.is_empty(), "its time begins anew");
+    scene.advance(SECOND * 2);
+    assert_eq!(scene.get(node, 1).await.1, [run]);
 }

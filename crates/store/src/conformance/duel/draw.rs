@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time};
+use windlass_core::{ClaimId, NodeId, RunId, RunState, StepKind, Time, VERDICT};
 
 use super::{
     Dice,
@@ -12,14 +12,14 @@ use super::{
 };
 use crate::{
     Act, Aged, Claim, Death, Discard, Idle, KeyConflict, KeyLife, Keyed, NewEnd, NewKey, NewMessage, NewNode,
-    NewRun, OUTCOME, Owner, Parent, Place, Query, QueueChange, QueueLimits, Rate, Replace, RunImage, StepRow,
-    Unit, Wait, conformance::TestClock,
+    NewRun, OUTCOME, Owner, Parent, Place, Query, QueueChange, QueueLimits, Rate, Replace, RunImage, STOPS,
+    StepRow, Unit, Wait, conformance::TestClock,
 };
 
 pub(super) const QUEUES: [&str; 2] = ["default", "slow"];
 /// The queue that has limits.
 pub(super) const TIGHT: &str = "tight";
-const TOPICS: [&str; 6] = ["paid", "cancel", "go", OUTCOME, ">a", ">b"];
+const TOPICS: [&str; 6] = ["paid", STOPS[0], "go", OUTCOME, ">a", ">b"];
 const CHILDREN: [&str; 2] = [">a", ">b"];
 const CELLS: [&str; 2] = ["stripe", "bank"];
 const TAGS: [&str; 2] = ["eu", "vip"];
@@ -322,7 +322,7 @@ impl World {
             forked_from: dice.chance(10).then(|| self.run(dice)),
             trace: dice.chance(10).then(|| "00-trace".into()),
             parent: dice.chance(25).then(|| self.parent(dice)),
-            steps: if dice.chance(20) { steps(dice, 1) } else { Vec::new() },
+            steps: if dice.chance(20) { given(dice) } else { Vec::new() },
             owner,
         }
     }
@@ -455,10 +455,15 @@ fn steps(dice: &mut Dice, generation: u32) -> Vec<StepRow> {
     (0..dice.below(4)).map(|_| step(dice, generation)).collect()
 }
 
+/// What a run starts with: all but how it ends.
+fn given(dice: &mut Dice) -> Vec<StepRow> {
+    steps(dice, 1).into_iter().filter(|step| &*step.name != VERDICT).collect()
+}
+
 fn step(dice: &mut Dice, generation: u32) -> StepRow {
     StepRow {
         generation: if dice.chance(95) { generation } else { 1 },
-        name: dice.one(["a", "b", "c", "d[0]", "d[10]"]).into(),
+        name: if dice.chance(3) { VERDICT } else { dice.one(["a", "b", "c", "d[0]", "d[10]"]) }.into(),
         attempt: dice.one([0, 1, 1, 2]),
         epoch: dice.one([0, 0, 1]),
         kind: dice.one(StepKind::ALL),
