@@ -426,7 +426,7 @@ pub(crate) struct Turn<'p>(&'p Pulse);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.0.turns.fetch_add(1, Ordering::Relaxed);
+        self.0.count_turn();
     }
 }
 
@@ -449,8 +449,13 @@ impl Pulse {
 
     /// Notes that its code has a thread.
     pub(crate) fn begin_turn(&self) -> Turn<'_> {
-        self.turns.fetch_add(1, Ordering::Relaxed);
+        self.count_turn();
         Turn(self)
+    }
+
+    /// One thread at a time does this, so that nothing has to be locked.
+    fn count_turn(&self) {
+        self.turns.store(self.turns.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
     /// Which time it is that its code has a thread, if it has one.

@@ -51,7 +51,7 @@ pub(crate) fn take_up(node: &Arc<Node>, holder: NodeId, claim: ClaimId, image: R
             Err(Obstacle::Code(why)) => block(&node, holder, claim, &image, Some(&registered), why),
             Err(Obstacle::Store(error)) => {
                 tracing::debug!(run = %image.run.id, %error, "the run is given up: its definition cannot be read now");
-                dismiss(&node, holder, image.run.id, Act::Release { claim }, |node| node.claim.notify_one());
+                dismiss(&node, holder, image.run.id, claim, Act::Release { claim }, |node| node.claim.notify_one());
             }
         }
     }));
