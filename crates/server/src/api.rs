@@ -75,14 +75,15 @@ impl Api {
         Self { demand: Demand::Keys, ..self }
     }
 
-    /// Hides more fields of payloads than those whose names end with `password`, `secret`, `token` and the like: those whose
+    /// Hides more fields of payloads and of log lines than those whose names end with `password`, `secret`, `token` and the like: those whose
     /// names end with one of these, in whatever case, and with or without `_` and `-`.
     pub fn redact<N: AsRef<str>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.redaction.add(names);
         self
     }
 
-    /// Shows no payloads at all: no inputs, results, contexts, events, published values, and no records of errors.
+    /// Shows no payloads at all: no inputs, results, contexts, events, published values, no records of errors, and of log lines
+    /// no fields.
     pub fn hide_payloads(mut self) -> Self {
         self.redaction.all();
         self

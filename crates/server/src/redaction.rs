@@ -1,6 +1,6 @@
 //! What of payloads is not shown.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// What stands where something is not shown.
 const HIDDEN: &str = "•••";
@@ -60,19 +60,19 @@ impl Redaction {
         match payload {
             Value::Null => Value::Null,
             _ if self.all => HIDDEN.into(),
-            Value::Object(fields) => {
-                let fields = fields.into_iter().map(|(name, value)| {
-                    let shown = match value {
-                        Value::Null => Value::Null,
-                        _ if self.hides(&name) => HIDDEN.into(),
-                        value => self.shown(value),
-                    };
-                    (name, shown)
-                });
-                Value::Object(fields.collect())
+            Value::Object(mut fields) => {
+                self.fields(&mut fields);
+                Value::Object(fields)
             }
             Value::Array(elements) => elements.into_iter().map(|element| self.shown(element)).collect(),
             other => other,
+        }
+    }
+
+    /// Leaves of these fields what is shown.
+    pub(crate) fn fields(&self, fields: &mut Map<String, Value>) {
+        for (name, value) in fields.iter_mut().filter(|(_, value)| !value.is_null()) {
+            *value = if self.hides(name) { HIDDEN.into() } else { self.shown(value.take()) };
         }
     }
 

@@ -1,5 +1,7 @@
 //! What runs have logged.
 
+use std::sync::Arc;
+
 use axum::{Json, extract::State};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -7,7 +9,7 @@ use utoipa::ToSchema;
 use windlass::{Client, LoggedLine};
 
 use super::Answer;
-use crate::{Problem, arrival::RunPath, view::instant};
+use crate::{Problem, arrival::RunPath, redaction::Redaction, view::instant};
 
 /// What the tasks and steps of a run have logged.
 #[derive(Serialize, ToSchema)]
@@ -59,7 +61,12 @@ impl From<LoggedLine> for Line {
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ),
 )]
-pub(crate) async fn logs(State(client): State<Client>, RunPath(run): RunPath) -> Answer<Logs> {
-    let lines = client.find_run(run).await?.logs().await?;
+pub(crate) async fn logs(
+    State(client): State<Client>,
+    State(redaction): State<Arc<Redaction>>,
+    RunPath(run): RunPath,
+) -> Answer<Logs> {
+    let mut lines = client.find_run(run).await?.logs().await?;
+    lines.iter_mut().for_each(|line| redaction.fields(&mut line.fields));
     Ok(Json(Logs { lines: lines.into_iter().map(Into::into).collect() }))
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::{Extension, body::Body, http::Request};
 use serde_json::json;
 use tower::ServiceExt;
+use tracing_subscriber::{prelude::*, util::SubscriberInitExt};
 use windlass::{prelude::*, testing::Lab};
 use windlass_server::{Api, Caller, Role};
 
@@ -14,12 +15,17 @@ use crate::app::App;
 #[flow]
 async fn publish(cx: &Flow, login: serde_json::Value) -> Result<String> {
     cx.publish("login", &login)?;
-    cx.step("check", || async move { Ok::<_, Failure>(login) }).await?;
+    cx.step("check", || async move {
+        tracing::info!(user = "ann", db_password = "hunter2", iban = "DE89", "checking");
+        Ok::<_, Failure>(login)
+    })
+    .await?;
     cx.event(crate::app::APPROVED).await
 }
 
 #[windlass::test]
 async fn secrets_in_payloads_are_not_shown(lab: Lab) -> Result<()> {
+    let _listening = tracing_subscriber::registry().with(windlass::log_layer()).set_default();
     let engine = crate::app::with_workflows(lab.engine()).workflow(publish::workflow()).launch().await?;
     let login = json!({"user": "ann", "password": "hunter2", "iban": "DE89"});
     let run = engine.start(publish::workflow(), login.clone()).await?;
@@ -27,7 +33,7 @@ async fn secrets_in_payloads_are_not_shown(lab: Lab) -> Result<()> {
     run.send_by_name("login", &login).await?;
     let id = run.id();
     assert_eq!(run.status().await?.published["login"], login, "what is not shown is there");
-    let paths = [format!("/runs/{id}/document"), format!("/runs/{id}"), format!("/runs/{id}/events")];
+    let paths = ["/document", "", "/events", "/logs"].map(|part| format!("/runs/{id}{part}"));
     let app = |api: Api| App { engine: engine.clone(), router: api.router() };
     for path in &paths {
         let shown = app(Api::new(engine.client())).get(path).await.ok().to_string();
