@@ -1,14 +1,12 @@
 //! What can be said on the command line.
 
-use std::net::SocketAddr;
-
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind, parser::ValueSource};
 use clap_complete::Shell;
 use serde_json::{Value, json};
 
 use crate::{
     Output,
-    api::{Api, as_it_is, connect, is_server},
+    api::{Api, is_server},
     demo::Demo,
     doctor::examine,
     graph::Graph,
@@ -18,6 +16,7 @@ use crate::{
     queues::Queues,
     runs::Runs,
     schedules::Schedules,
+    serve::Serve,
     show,
     top::top,
     triggers::Triggers,
@@ -69,11 +68,7 @@ enum Command {
     /// Draw a workflow
     Graph(Graph),
     /// Serve the HTTP API: to this machine, or, with keys, to others
-    Serve {
-        /// Where to listen
-        #[arg(long, default_value = "127.0.0.1:7070")]
-        address: SocketAddr,
-    },
+    Serve(Serve),
     /// Make the database, or bring it to the version that this program knows
     Migrate(Migrate),
     /// Say what is wrong with the database and the processes that work on it, and what to do
@@ -118,7 +113,7 @@ impl Cli {
                 return Ok(());
             }
             Command::Demo(demo) => return demo.show(form, output).await,
-            Command::Serve { address } => return serve(database()?, address, form, output).await,
+            Command::Serve(serve) => return serve.listen(database()?, form, output).await,
             Command::Migrate(migrate) => match migrate.sql() {
                 Some(sql) => sql,
                 None => migrate.act(database()?).await?,
@@ -164,23 +159,5 @@ impl Said {
                 (self.show)(&self.answer, output.paint).iter().try_for_each(|line| output.line(line))
             }
         }
-    }
-}
-
-async fn serve(url: &str, address: SocketAddr, form: Form, output: &mut Output) -> Result<(), Trouble> {
-    let client = connect(&as_it_is(url)).await?;
-    let refused = |why: windlass_server::ServeError| Trouble::Refused {
-        code: "serve".to_owned(),
-        detail: why.to_string(),
-    };
-    let server = windlass_server::serve(client, address).await.map_err(refused)?;
-    let place = format!("http://{}/api/v1/", server.address());
-    output.line(&match form {
-        Form::Json => json!({"url": place}).to_string(),
-        Form::ForPeople => place,
-    })?;
-    tokio::select! {
-        served = server.into_future() => served.map_err(refused),
-        stopped = tokio::signal::ctrl_c() => Ok(stopped?),
     }
 }

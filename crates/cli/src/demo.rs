@@ -20,10 +20,17 @@ use std::{
 
 use clap::Args;
 use serde_json::json;
+use tracing_subscriber::{prelude::*, util::SubscriberInitExt};
 use windlass::{Engine, EngineBuilder, Error};
 use windlass_server::{ServeError, Served};
 
-use crate::{Output, api::Api, trouble::Trouble, watch::Form};
+use crate::{
+    Output,
+    api::Api,
+    serve::{measure, refused},
+    trouble::Trouble,
+    watch::Form,
+};
 use shop::Shop;
 
 /// Where the page is, unless something else is there.
@@ -52,6 +59,9 @@ pub(crate) struct Demo {
 impl Demo {
     /// Shows the demo until somebody interrupts it.
     pub(crate) async fn show(self, form: Form, output: &mut Output) -> Result<(), Trouble> {
+        // What the samples log is kept with their runs, and is not for the terminal.
+        tracing_subscriber::registry().with(windlass::log_layer()).try_init().ok();
+        measure()?;
         let folder = tempfile::Builder::new().prefix("windlass-demo-").tempdir()?;
         let file = || format!("sqlite://{}", folder.path().join("shop.db").display());
         let url = self.database.clone().unwrap_or_else(file);
@@ -186,8 +196,4 @@ fn browse(page: &str) {
     if let Err(why) = quiet {
         eprintln!("windlass: no browser could be started ({program}: {why}): open the address above");
     }
-}
-
-fn refused(why: ServeError) -> Trouble {
-    Trouble::Refused { code: "serve".to_owned(), detail: why.to_string() }
 }

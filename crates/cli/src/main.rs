@@ -13,6 +13,7 @@ mod queues;
 mod remote;
 mod runs;
 mod schedules;
+mod serve;
 mod show;
 mod sketch;
 mod table;

@@ -45,6 +45,7 @@ pub(crate) async fn checkout(cx: &Flow, order: Order, shop: Res<Shop>) -> Result
         .step("charge", |step: Cx| {
             let shop = &shop;
             async move {
+                tracing::info!(order = number, cents, "charging");
                 shop.work(400).await;
                 shop.mishap(6, "connection reset by the bank")?;
                 Ok::<_, Failure>(format!("{cents} cents, asked for once as {}", step.key()))

@@ -26,6 +26,7 @@ pub(crate) mod email {
     /// What fails for good may well work when somebody tries it again.
     #[task(retry(attempts = 3, delay = "600ms"))]
     pub async fn send(render: &str, input: &Letter, shop: Res<Shop>) -> Result<usize> {
+        tracing::info!(to = input.to, bytes = render.len(), "sending");
         shop.work(500).await;
         shop.mishap(5, "451 try again later")?;
         shop.mishap(25, "552 the mailbox is full").map_err(|failure| Failure::permanent(failure.message))?;

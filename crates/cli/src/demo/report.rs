@@ -20,6 +20,7 @@ pub(crate) mod sales_report {
 
     #[task(for_each = regions, limit = 3, retry(attempts = 5, delay = "400ms"))]
     pub async fn sales(item: &str, shop: Res<Shop>) -> Result<u64> {
+        tracing::info!(region = item, "asking the till");
         shop.work(600).await;
         shop.mishap(8, &format!("the till of {item} did not answer"))?;
         Ok(25_000 + 1_000 * item.len() as u64 + fastrand::u64(0..20_000))

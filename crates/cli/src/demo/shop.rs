@@ -42,7 +42,10 @@ impl Shop {
     /// Goes wrong once in so many times.
     pub(crate) fn mishap(&self, once_in: u32, what: &str) -> Result<()> {
         match self.has_mishaps && fastrand::u32(0..once_in) == 0 {
-            true => Err(what.into()),
+            true => {
+                tracing::warn!("{what}");
+                Err(what.into())
+            }
             false => Ok(()),
         }
     }

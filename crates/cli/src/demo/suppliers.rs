@@ -38,6 +38,7 @@ pub(crate) mod payout {
 
     #[task(retry(attempts = 4, delay = "500ms"))]
     pub async fn transfer(statement: u64, account: &str, shop: Res<Shop>, cx: &Cx) -> Result<String> {
+        tracing::info!(cents = statement, account, "transferring");
         shop.work(700).await;
         shop.mishap(6, "the bank is busy")?;
         Ok(format!("{statement} cents to the {account}, under {}", cx.key()))
