@@ -4,18 +4,25 @@ import { through, toggled } from "../src/runs/chosen.ts";
 import { RunList } from "../src/runs/RunList.ts";
 
 const run = (id: number, state: State = "running") =>
-  ({ id: String(id), state, tags: [] }) as unknown as RunLine;
+  ({ id: String(id).padStart(7, "0"), state, tags: [] }) as unknown as RunLine;
 
 /** A server whose runs are numbered, newest first. */
 class Server {
   runs: RunLine[];
+  asked = 0;
+  /** How many runs it looks at in one go. */
+  look = 5_000;
+  fits = (_: RunLine): boolean => true;
   constructor(count: number) {
     this.runs = Array.from({ length: count }, (_, index) => run(count - index));
   }
   readonly fetch = async (after: string | undefined, limit: number): Promise<RunPage> => {
+    this.asked++;
     const rest = this.runs.filter((one) => after === undefined || Number(one.id) < Number(after));
-    const runs = rest.slice(0, limit);
-    return { runs, next: rest.length > limit ? runs.at(-1)!.id : null };
+    const seen = rest.slice(0, this.look);
+    const runs = seen.filter((one) => this.fits(one)).slice(0, limit);
+    const last = runs.length === limit ? runs.at(-1)! : seen.at(-1);
+    return { runs, next: rest.at(-1) !== last ? last!.id : null };
   };
 }
 
@@ -45,9 +52,9 @@ test("what no longer fits stays in a held list, marked, and leaves it afterwards
   const server = new Server(4);
   const list = new RunList(server.fetch);
   await list.more();
-  server.runs = server.runs.filter((one) => one.id !== "3");
+  server.runs = server.runs.filter((one) => Number(one.id) !== 3);
   await list.refresh(0, 3, true);
-  expect([ids(list), [...list.shown.gone]]).toEqual([[4, 3, 2, 1], ["3"]]);
+  expect([ids(list), [...list.shown.gone].map(Number)]).toEqual([[4, 3, 2, 1], [3]]);
   await list.refresh(0, 3, false);
   expect([ids(list), list.shown.gone.size]).toEqual([[4, 2, 1], 0]);
 });
@@ -89,6 +96,37 @@ test("a failed question keeps the rows, says why, and is forgotten when the next
   down = false;
   await list.refresh(0, 2, false);
   expect(list.shown.error).toBeUndefined();
+});
+
+test("a search that finds nothing waits for somebody, and goes on where it was", async () => {
+  const server = new Server(100_000);
+  server.fits = (one) => Number(one.id) === 2;
+  const list = new RunList(server.fetch);
+  for (let page = 0; page < 50; page++) await list.more();
+  expect([server.asked, list.shown.waits, Number(list.shown.next)]).toEqual([10, true, 50_001]);
+  // What changes meanwhile is seen, and does not begin the search anew.
+  await list.refresh(0, 0, false);
+  expect([list.shown.waits, Number(list.shown.next)]).toEqual([true, 50_001]);
+  await list.goOn();
+  for (let page = 0; page < 50; page++) await list.more();
+  expect([ids(list), list.shown.next, list.shown.waits]).toEqual([[2], null, false]);
+  expect(server.asked).toBe(21);
+  await list.refresh(0, 0, false);
+  expect(ids(list)).toEqual([2]);
+});
+
+test("a look at the beginning of a long search keeps what was found further on, and drops what has gone", async () => {
+  const server = new Server(30_000);
+  let fitting = [29_000, 28_000, 4_000];
+  server.fits = (one) => fitting.includes(Number(one.id));
+  const list = new RunList(server.fetch);
+  for (let page = 0; page < 6; page++) await list.more();
+  expect(ids(list)).toEqual(fitting);
+  fitting = [29_500, 28_000, 4_000];
+  await list.refresh(0, 2, true);
+  expect([...list.shown.gone].map(Number)).toEqual([29_000]);
+  await list.refresh(0, 2, false);
+  expect(ids(list)).toEqual(fitting);
 });
 
 test("a page that is asked for while the list looks again comes after it", async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { count, distance, span } from "../src/parts/time.ts";
+import { count, createdAt, distance, span } from "../src/parts/time.ts";
 
 test.each([
   [0, "0 ms"],
@@ -20,6 +20,11 @@ test("a distance has one unit, and says which way", () => {
   expect(distance(0, 61_000)).toBe("1 m ago");
   expect(distance(7_300_000, 0)).toBe("in 2 h");
   expect(distance(500, 0)).toBe("now");
+});
+
+test("an id says when its run was created", () => {
+  expect(createdAt("0198c2f4-7c1e-7cc0-8f4f-5d2c7b9f1a11")).toBe(0x0198c2f47c1e);
+  expect(createdAt("no id")).toBeUndefined();
 });
 
 test("large counts are short", () =>

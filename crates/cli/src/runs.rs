@@ -1,9 +1,10 @@
 //! Finding and steering runs.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::{
     Output,
@@ -15,6 +16,9 @@ use crate::{
     trouble::Trouble,
     watch::{Form, watch},
 };
+
+/// How long a list is searched for. What is found later is on the next page.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Subcommand)]
 pub(crate) enum Runs {
@@ -163,7 +167,7 @@ impl Runs {
     pub(crate) async fn ask(self, api: &Api, form: Form, output: &mut Output) -> Result<(), Trouble> {
         let path = |run: &str, what: &str| format!("/runs/{}{what}", escape(run));
         let said = match self {
-            Self::List(listing) => Said::new(api.get(&listing.path()).await?, show::runs),
+            Self::List(listing) => Said::new(listing.list(api).await?, show::runs),
             Self::Show { run } => Said::new(api.get(&path(&run, "")).await?, show::run),
             Self::Watch { run } => return watch(api, &run, form, output).await,
             Self::Start(start) => {
@@ -201,8 +205,27 @@ pub(crate) fn ended_before(answer: &Value) -> Option<String> {
 }
 
 impl Listing {
-    fn path(&self) -> String {
-        let mut query = vec![format!("limit={}", escape(&self.limit))];
+    /// As many runs as are asked for. Where few of many fit, the server answers bit by bit: after some time, what has been
+    /// found by then.
+    async fn list(mut self: Box<Self>, api: &Api) -> Result<Value, Trouble> {
+        let begun = Instant::now();
+        let mut answer = api.get(&self.path(&self.limit)).await?;
+        let wanted: usize = self.limit.parse().unwrap_or_default();
+        loop {
+            let found = show::each(&answer, "runs").count();
+            self.after = answer["next"].as_str().map(str::to_owned);
+            if found >= wanted || self.after.is_none() || begun.elapsed() >= PATIENCE {
+                return Ok(answer);
+            }
+            let mut more = api.get(&self.path(&(wanted - found).to_string())).await?;
+            let runs = more["runs"].as_array_mut().map(std::mem::take).unwrap_or_default();
+            answer["runs"].as_array_mut().into_iter().for_each(|all| all.extend_from_slice(&runs));
+            answer["next"] = more["next"].take();
+        }
+    }
+
+    fn path(&self, limit: &str) -> String {
+        let mut query = vec![format!("limit={}", escape(limit))];
         query.extend(self.conditions.state.iter().map(|state| format!("state={}", escape(state))));
         let words = self.conditions.words().into_iter().chain([("after", &self.after)]);
         let words = words.filter_map(|(name, value)| Some(format!("{name}={}", escape(value.as_deref()?))));
@@ -303,5 +326,57 @@ fn checked(answer: &Value) -> Vec<String> {
     match table.lines() {
         lines if lines.len() == 1 => vec!["no run is in flight".to_owned()],
         lines => lines,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{Json, Router, extract::RawQuery, routing::get};
+
+    use super::*;
+    use crate::paint::Paint;
+
+    /// A server of a hundred portions, each of which takes a second, with a run in the third.
+    fn slow() -> Api {
+        let answer = async |RawQuery(query): RawQuery| {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let after =
+                query.unwrap_or_default().split_once("after=").map(|(_, after)| after.parse().unwrap());
+            let portion: u32 = after.unwrap_or_default();
+            let runs: Vec<Value> = (portion == 2).then(|| json!({"id": "found"})).into_iter().collect();
+            let next = (portion < 99).then(|| (portion + 1).to_string());
+            Json(json!({"runs": runs, "next": next}))
+        };
+        Api::Here(Router::new().route("/api/v1/runs", get(answer)))
+    }
+
+    async fn listed(limit: &str, after: Option<&str>) -> Value {
+        let conditions = Conditions {
+            workflow: None,
+            state: Vec::new(),
+            queue: None,
+            tag: None,
+            key: None,
+            since: None,
+            until: None,
+        };
+        let listing = Listing { conditions, after: after.map(str::to_owned), limit: limit.to_owned() };
+        Box::new(listing).list(&slow()).await.unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_goes_on_where_a_portion_has_nothing_that_fits() {
+        let answer = listed("1", None).await;
+        assert_eq!(answer, json!({"runs": [{"id": "found"}], "next": "3"}));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_search_says_where_it_goes_on_and_not_that_nothing_fits() {
+        let answer = listed("50", Some("10")).await;
+        assert_eq!(answer, json!({"runs": [], "next": "15"}));
+        let lines = show::runs(&answer, Paint::Plain);
+        assert_eq!(lines, ["no run fits among those that were looked at so far", "more: --after 15"]);
+        let last = listed("50", Some("97")).await;
+        assert_eq!(show::runs(&last, Paint::Plain), ["no run fits"]);
     }
 }

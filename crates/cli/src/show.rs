@@ -29,14 +29,13 @@ pub(crate) fn runs(answer: &Value, paint: Paint) -> Vec<String> {
         let rest = ["created_at", "key", "waits_for"].map(|field| text(&run[field]));
         table.row([text(&run["id"]), text(&run["workflow"]), state].into_iter().chain(rest).collect());
     }
-    let mut lines = table.lines();
-    if lines.len() == 1 {
-        return vec!["no run fits".to_owned()];
-    }
-    if let Some(next) = answer["next"].as_str() {
-        lines.push(format!("more: --after {next}"));
-    }
-    lines
+    let more = answer["next"].as_str().map(|next| format!("more: --after {next}"));
+    let lines = match (table.lines(), &more) {
+        (lines, _) if lines.len() > 1 => lines,
+        (_, Some(_)) => vec!["no run fits among those that were looked at so far".to_owned()],
+        (_, None) => vec!["no run fits".to_owned()],
+    };
+    lines.into_iter().chain(more).collect()
 }
 
 pub(crate) fn run(answer: &Value, paint: Paint) -> Vec<String> {

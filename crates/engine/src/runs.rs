@@ -16,6 +16,8 @@ use crate::{
 const PORTION: usize = 200;
 /// How many runs are looked at in one go.
 const LOOK: usize = 5_000;
+/// How many of them have their records read in one go.
+const READ: usize = 500;
 
 /// A search for runs: conditions that must all hold, and what to do with those found.
 #[derive(Clone, Debug)]
@@ -164,22 +166,43 @@ impl Runs {
         if !states.contains(&RunState::Undoing) || hidden.iter().all(|state| states.contains(state)) {
             return Ok(store.find(query).await?);
         }
-        // To the store, a run that is being undone is held by a node or on its way to one. Its records tell.
+        // To the store, a run that is being undone is held by a node or on its way to one. Its records tell. Among those that
+        // the store finds, any number may not fit: what is asked for is counted after they are left out.
         query.states.extend(hidden);
-        let found = store.find(query).await?;
-        let mut page = Page { runs: Vec::new(), ..found };
-        for run in found.runs {
-            if states.contains(&run.standing.state()) || self.is_undoing(&run).await? {
-                page.runs.push(run);
+        query.limit = query.limit.max(PORTION);
+        let mut page = Page { runs: Vec::new(), more: false, next: None };
+        let (mut looked, mut read) = (0, 0);
+        loop {
+            let found = store.find(query.clone()).await?;
+            looked += if found.runs.len() < query.limit { LOOK } else { found.runs.len() };
+            let (mut left, mut last) = (found.runs.len(), query.after);
+            for run in found.runs {
+                let fits = if states.contains(&run.standing.state()) {
+                    true
+                } else if matches!(run.standing.place, Place::Waiting(_)) {
+                    false
+                } else if read == READ {
+                    break;
+                } else {
+                    read += 1;
+                    self.is_undoing(&run).await?
+                };
+                if fits && page.runs.len() == self.query.limit {
+                    break;
+                }
+                (left, last) = (left - 1, Some(run.id));
+                page.runs.extend(fits.then_some(run));
             }
+            (page.more, page.next) = if left == 0 { (found.more, found.next) } else { (true, last) };
+            let is_full = page.runs.len() == self.query.limit;
+            if is_full || left > 0 || looked >= LOOK || page.next.is_none() {
+                return Ok(page);
+            }
+            query.after = page.next;
         }
-        Ok(page)
     }
 
     async fn is_undoing(&self, run: &RunSummary) -> Result<bool, Error> {
-        if let Place::Waiting(_) = run.standing.place {
-            return Ok(false);
-        }
         match self.client.hub().store.load(run.id).await? {
             Some(image) => status::is_undoing(&self.client, &image),
             None => Ok(false),

@@ -34,7 +34,7 @@ export function OverviewView() {
       )}
       {known ? <Figures overview={known} /> : <div className="figures-space" aria-busy={!overview.error} />}
       <div className="columns">
-        <Runs title="Running now" states={["running", "undoing"]} empty="Nothing runs right now." />
+        <Runs title="Running now" states={["running"]} empty="Nothing runs right now." />
         <Runs title="Failed last" states={["failed", "abandoned"]} empty="Nothing has failed." />
       </div>
       <div className="columns">

@@ -52,6 +52,12 @@ export function moment(at: number, now: number): string {
 
 export const instant = (text: string): number => Date.parse(text);
 
+/** When the run with this id was created: ids begin with that, in milliseconds. */
+export function createdAt(id: string): number | undefined {
+  const at = Number.parseInt(id.replaceAll("-", "").slice(0, 12), 16);
+  return Number.isNaN(at) ? undefined : at;
+}
+
 const COUNTS = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const WHOLE = new Intl.NumberFormat("en");
 export const count = (number: number): string =>

@@ -4,7 +4,8 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, useEffect, useRef, useState } from "react";
 import { hasEnded, type RunLine } from "../api/types.ts";
 import { StateMark } from "../parts/State.tsx";
-import { Ago, Lasted } from "../parts/Time.tsx";
+import { Ago, Lasted, Moment } from "../parts/Time.tsx";
+import { createdAt } from "../parts/time.ts";
 import type { Chosen } from "./chosen.ts";
 import type { Shown } from "./RunList.ts";
 
@@ -13,6 +14,7 @@ const NARROW = "(max-width: 760px)";
 export function RunTable({
   shown,
   more,
+  goOn,
   chosen,
   choose,
   see,
@@ -21,6 +23,7 @@ export function RunTable({
 }: {
   shown: Shown;
   more: () => void;
+  goOn: () => void;
   chosen: Chosen;
   choose: (id: string, how: "one" | "through") => void;
   see: (first: number, last: number) => void;
@@ -29,7 +32,7 @@ export function RunTable({
 }) {
   const scroller = useRef<HTMLDivElement>(null);
   const navigate = useNavigate();
-  const { rows, next, gone } = shown;
+  const { rows, next, gone, waits } = shown;
   const narrow = useMedia(NARROW);
   const virtual = useVirtualizer({
     count: rows.length + (next ? 1 : 0),
@@ -43,8 +46,8 @@ export function RunTable({
   const [first, last] = [virtual.range?.startIndex ?? 0, virtual.range?.endIndex ?? 0];
   useEffect(() => see(first, last), [first, last, see]);
   useEffect(() => {
-    if (next && last >= rows.length - 30) more();
-  }, [next, last, rows.length, more]);
+    if (next && !waits && last >= rows.length - 30) more();
+  }, [next, waits, last, rows.length, more]);
 
   const press = (event: React.KeyboardEvent) => {
     const links = [...(scroller.current?.querySelectorAll<HTMLElement>("[data-run]") ?? [])];
@@ -115,8 +118,8 @@ export function RunTable({
               {run ? (
                 <Cells run={run} chosen={chosen.has(run.id)} choose={choose} mayAct={mayAct} />
               ) : (
-                <span role="cell" className="faint">
-                  …
+                <span role="cell" className="faint rest">
+                  {waits && next ? <Waits next={next} goOn={goOn} /> : "…"}
                 </span>
               )}
             </div>
@@ -124,6 +127,26 @@ export function RunTable({
         })}
       </div>
     </div>
+  );
+}
+
+/** How far a search has come that has found little, and the way on. */
+function Waits({ next, goOn }: { next: string; goOn: () => void }) {
+  const at = createdAt(next);
+  return (
+    <>
+      {at === undefined ? (
+        "Many runs were looked at"
+      ) : (
+        <>
+          Looked back to <Moment at={new Date(at).toISOString()} />
+        </>
+      )}
+      , and older runs may fit{" "}
+      <button type="button" className="button small" onClick={goOn}>
+        Go on
+      </button>
+    </>
   );
 }
 

@@ -53,6 +53,7 @@ function Runs({ filter }: { filter: Filter }) {
     setHold(now);
   }, []);
   const more = useCallback(() => void list.more(), [list]);
+  const goOn = useCallback(() => void list.goOn(), [list]);
   const choose = useCallback(
     (id: string, how: "one" | "through") => {
       const ids = how === "through" ? through(list.snapshot().rows, pointed.current, id) : [id];
@@ -105,6 +106,7 @@ function Runs({ filter }: { filter: Filter }) {
           <RunTable
             shown={shown}
             more={more}
+            goOn={goOn}
             chosen={everything ? new Set(shown.rows.map((row) => row.id)) : chosen}
             choose={choose}
             see={see}

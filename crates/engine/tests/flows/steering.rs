@@ -66,6 +66,29 @@ async fn a_function_that_is_resumed_at_once_goes_on(lab: Lab) -> Result<()> {
     Ok(())
 }
 
+fn idle<'a>(cx: &'a Flow, (): (), _: Res<Tally>) -> Fut<'a, ()> {
+    Box::pin(async move { cx.sleep(secs(3_600)).await })
+}
+
+#[windlass::test]
+async fn a_run_at_work_is_found_at_once_behind_others_that_are_parked(lab: Lab) -> Result<()> {
+    let (work, rest) = (|| function("long", long), || function("idle", idle));
+    let engine = lab.engine().resource(Tally::default()).workflow(work()).workflow(rest()).launch().await?;
+    let run = engine.start(work(), 1_000).await?;
+    for _ in 0..300 {
+        engine.start(rest(), ()).await?;
+    }
+    lab.advance(Duration::from_millis(59_500)).await;
+    let busy = || engine.runs().running().state(RunState::Undoing).limit(8);
+    let found = |page: windlass::store::Page| page.runs.iter().map(|run| run.id).collect::<Vec<_>>();
+    assert_eq!(found(busy().portion().await?), [run.id()]);
+    run.cancel("enough").await?;
+    lab.advance(secs(1)).await;
+    assert_eq!(run.status().await?.state, RunState::Undoing);
+    assert_eq!(found(engine.runs().state(RunState::Undoing).limit(8).portion().await?), [run.id()]);
+    Ok(())
+}
+
 fn greedy<'a>(cx: &'a Flow, (): (), _: Res<Tally>) -> Fut<'a, ()> {
     Box::pin(async move {
         cx.step("greedy", || async {
