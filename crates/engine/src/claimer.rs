@@ -244,6 +244,7 @@ impl Claimer {
         node.hub.clock.follow(now);
         node.learn_due(next_due);
         metric::runs_claimed(runs.len());
+        node.hub.feeds.touch(runs.iter().map(|image| image.run.id));
         let taken = runs.len();
         self.is_owed &= taken == 0;
         #[cfg(feature = "schedule")]

@@ -32,6 +32,7 @@ use windlass_store::{Act, Answer, Refusal, Store, StoreError, Unit, Written};
 use crate::{
     Error,
     boxed::boxed,
+    feed::Feeds,
     flow::Scene,
     identity::Identity,
     listener::News,
@@ -132,7 +133,7 @@ pub(crate) struct Committer {
     /// How many starts were committed on the threads of callers who have not heard of it yet.
     unheard: AtomicUsize,
     meter: CommitMeter,
-    /// How many watch runs in this process, and want to hear of every commit.
+    /// How many listen in this process, and want to hear of every commit.
     pub(crate) watchers: AtomicUsize,
 }
 
@@ -298,6 +299,7 @@ impl Committer {
         store: Arc<dyn Store>,
         stop: CancellationToken,
         changed: &News,
+        feeds: &Feeds,
     ) {
         let Lane { queue, submitted } = &self.lanes[lane];
         let (mut again, mut is_quiet) = (Batch::default(), false);
@@ -317,9 +319,11 @@ impl Committer {
                 }
             }
             let was_quiet = mem::replace(&mut is_quiet, batch.weight() <= FEW);
+            let watched = batch.runs(!feeds.is_empty());
             let at_once = was_quiet && is_quiet && batch.is_progress();
             let way = if self.is_keyed(lane) { Way::Keyed } else { Way::Plain };
             again = self.write_batch(&*store, batch, way, at_once, &stop).await;
+            feeds.touch(watched.into_iter());
             if self.watchers.load(Ordering::Relaxed) > 0 {
                 changed.tell();
             }
@@ -327,7 +331,13 @@ impl Committer {
     }
 
     /// Writes what was set aside, a little at a time, until there is nothing more to write.
-    pub(crate) async fn run_aside(&self, store: Arc<dyn Store>, stop: CancellationToken, changed: &News) {
+    pub(crate) async fn run_aside(
+        &self,
+        store: Arc<dyn Store>,
+        stop: CancellationToken,
+        changed: &News,
+        feeds: &Feeds,
+    ) {
         while !stop.is_cancelled() {
             let (batch, way) = self.aside.take();
             if batch.is_empty() {
@@ -337,8 +347,10 @@ impl Committer {
                 }
                 continue;
             }
+            let watched = batch.runs(!feeds.is_empty());
             let again = self.write_batch(&*store, batch, way, false, &stop).await;
             self.aside.put_back(again);
+            feeds.touch(watched.into_iter());
             if self.watchers.load(Ordering::Relaxed) > 0 {
                 changed.tell();
             }

@@ -16,8 +16,8 @@ use windlass_core::RunId;
 use windlass_store::{End, Store};
 
 use crate::{
-    Codec, Error, backroom::Backroom, clock::Clock, committer::Committer, drive::drive, identity::Identity,
-    listener::News, scribe::Scribe, waiters::Waiters,
+    Codec, Error, backroom::Backroom, clock::Clock, committer::Committer, drive::drive, feed::Feeds,
+    identity::Identity, listener::News, scribe::Scribe, waiters::Waiters,
 };
 
 /// The largest payload that is kept unless the engine says otherwise.
@@ -38,8 +38,10 @@ pub(crate) struct Hub {
     pub(crate) poll: Duration,
     /// Set when nothing more may be asked.
     pub(crate) closed: CancellationToken,
-    /// Woken by every change that this process hears of, for those who watch runs.
+    /// Woken by every change that this process hears of.
     pub(crate) changed: News,
+    /// The runs that somebody watches.
+    pub(crate) feeds: Feeds,
     /// Woken when this process may have changed runs that it was not asked about: nobody hints at one's own doings.
     pub(crate) stirred: Notify,
     /// How many runs that are waited for were looked for.
@@ -68,6 +70,7 @@ impl Hub {
             poll,
             closed: CancellationToken::new(),
             changed: News::default(),
+            feeds: Feeds::default(),
             stirred: Notify::new(),
             looked_for: AtomicUsize::new(0),
             store,
@@ -76,14 +79,14 @@ impl Hub {
             let committer = Arc::clone(&hub);
             drive(hub.backroom.timers(), async move {
                 let (store, closed) = (Arc::clone(&committer.store), committer.closed.clone());
-                committer.committer.run(lane, store, closed, &committer.changed).await;
+                committer.committer.run(lane, store, closed, &committer.changed, &committer.feeds).await;
             });
         }
         if hub.committer.sets_aside() {
             let committer = Arc::clone(&hub);
             drive(hub.backroom.timers(), async move {
                 let (store, closed) = (Arc::clone(&committer.store), committer.closed.clone());
-                committer.committer.run_aside(store, closed, &committer.changed).await;
+                committer.committer.run_aside(store, closed, &committer.changed, &committer.feeds).await;
             });
         }
         hub
@@ -112,13 +115,8 @@ impl Hub {
     /// Tells those who wait for the end of a run.
     pub(crate) fn ended(&self, run: RunId, end: impl FnOnce() -> End) {
         self.waiters.wake(run, end);
+        self.feeds.ended(std::iter::once(run));
         self.changed.tell();
-    }
-
-    /// Somebody watches runs, until the answer is dropped: from now on every commit wakes them.
-    pub(crate) fn watching(&self) -> Watching<'_> {
-        self.committer.watchers.fetch_add(1, Ordering::Relaxed);
-        Watching(self)
     }
 
     /// Has some of those who wait for runs see whether these are still there: a run that was discarded has no end any more.
@@ -144,12 +142,3 @@ impl Hub {
 
 /// How many of those that somebody waits for are looked for at a time.
 const LOOKED_FOR: usize = 20;
-
-/// Somebody who watches runs.
-pub(crate) struct Watching<'a>(&'a Hub);
-
-impl Drop for Watching<'_> {
-    fn drop(&mut self) {
-        self.0.committer.watchers.fetch_sub(1, Ordering::Relaxed);
-    }
-}

@@ -81,6 +81,7 @@ mod engine;
 mod error;
 mod executor;
 mod export;
+mod feed;
 mod flow;
 mod forsaken;
 mod grid;

@@ -10,19 +10,32 @@ use crate::Client;
 #[derive(Debug, Default)]
 pub(crate) struct News {
     woken: Notify,
+    abroad: Notify,
     count: AtomicU64,
 }
 
 impl News {
-    /// Something has changed.
+    /// This process has changed something.
     pub(crate) fn tell(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.woken.notify_waiters();
     }
 
+    /// Others have changed something.
+    pub(crate) fn hear(&self) {
+        self.tell();
+        self.abroad.notify_waiters();
+    }
+
     /// Has everybody look for themselves, in case nobody has said so.
     pub(crate) fn call(&self) {
         self.woken.notify_waiters();
+        self.abroad.notify_waiters();
+    }
+
+    /// Until others may have changed something.
+    pub(crate) fn abroad(&self) -> Notified<'_> {
+        self.abroad.notified()
     }
 
     pub(crate) fn notified(&self) -> Notified<'_> {

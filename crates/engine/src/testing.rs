@@ -13,7 +13,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 use windlass_core::{Failure, Time};
-use windlass_store::{Call, Memory, Verdict};
+use windlass_store::{Call, Memory, Side, Verdict};
 
 use crate::{Cx, Engine, EngineBuilder};
 
@@ -64,6 +64,8 @@ pub(crate) struct Shared {
     start: Instant,
     memory: Memory,
     planned: Mutex<Vec<Planned>>,
+    /// How often engines have read from the store.
+    reads: Arc<AtomicUsize>,
     /// The tasks that were executed, attempt by attempt.
     executed: Mutex<Vec<Arc<str>>>,
     engines: Mutex<Vec<(Engine, Memory)>>,
@@ -87,6 +89,7 @@ impl Lab {
             start,
             memory,
             planned: Mutex::default(),
+            reads: Arc::default(),
             executed: Mutex::default(),
             engines: Mutex::default(),
         };
@@ -95,7 +98,20 @@ impl Lab {
 
     /// Sets up an engine in this laboratory, as a process of its own. Several may share the store.
     pub fn engine(&self) -> EngineBuilder {
-        self.engine_on(self.shared.memory.process())
+        let (process, reads) = (self.shared.memory.process(), Arc::clone(&self.shared.reads));
+        process.on_call(move |moment| {
+            if moment.call == Call::Read && moment.side == Side::Before {
+                reads.fetch_add(1, Ordering::Relaxed);
+            }
+            Verdict::Proceed
+        });
+        self.engine_on(process)
+    }
+
+    /// How often engines of this laboratory have read from its store, claims aside, unless they were cut off meanwhile.
+    #[must_use]
+    pub fn reads(&self) -> usize {
+        self.shared.reads.load(Ordering::Relaxed)
     }
 
     fn engine_on(&self, process: Memory) -> EngineBuilder {

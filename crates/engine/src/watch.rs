@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use windlass_core::{Failure, RunId, RunState, Step, StepKind, Time, VERDICT, VERSION, Verdict};
 use windlass_store::{Place, RunImage, StepRow};
 
-use crate::{Client, Error, VersionChange, boxed::boxed, handle::verdict_of, take_up};
+use crate::{Client, Error, VersionChange, boxed::boxed, feed::Sight, handle::verdict_of, take_up};
 
 /// How many updates may wait for a slow watcher.
 const AHEAD: usize = 64;
@@ -120,7 +120,7 @@ impl Stream for Watch {
     }
 }
 
-/// Reads a run's records again whenever something changed, and passes on what is new.
+/// Passes on what is new in a run's records whenever they were read again.
 struct Follower {
     client: Client,
     run: RunId,
@@ -136,35 +136,41 @@ struct Gone;
 impl Follower {
     async fn follow(mut self, watcher: &Sender<Result<Update, Error>>) {
         let hub = Arc::clone(self.client.hub());
-        let _watching = hub.watching();
+        let mut sights = hub.sights(self.run);
+        // What others have read before may be older than what this watcher has seen.
+        let mut is_old = true;
         loop {
-            let changed = hub.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            match hub.store.load(self.run).await {
-                Ok(Some(image)) => match self.pass_on(image, watcher).await {
+            let sight = sights.borrow_and_update().clone();
+            match sight {
+                Sight::Nothing => is_old = false,
+                Sight::Image(image) if std::mem::take(&mut is_old) && !self.goes_on_in(&image) => {
+                    hub.look_again(self.run);
+                }
+                Sight::Image(image) => match self.pass_on(&image, watcher).await {
                     Ok(true) | Err(Gone) => return,
                     Ok(false) => {}
                 },
-                Ok(None) => return drop(watcher.send(Err(Error::UnknownRun(self.run))).await),
-                Err(error) if error.is_temporary() => {
-                    tracing::debug!(%error, "watching a run failed for now")
-                }
-                Err(error) => return drop(watcher.send(Err(error.into())).await),
+                Sight::Gone => return drop(watcher.send(Err(Error::UnknownRun(self.run))).await),
+                Sight::Failed(error) => return drop(watcher.send(Err(error.into())).await),
             }
             tokio::select! {
-                () = changed => {}
-                () = tokio::time::sleep(hub.poll) => {}
+                next = sights.changed() => if next.is_err() {
+                    return;
+                },
                 () = watcher.closed() => return,
-                () = hub.closed.cancelled() => return,
             }
         }
+    }
+
+    /// Whether these records have the step that the watcher saw last.
+    fn goes_on_in(&self, image: &RunImage) -> bool {
+        self.after.is_none_or(|after| image.steps.iter().any(|row| Mark::of(row) == after))
     }
 
     /// Passes on what is new. Answers whether the run has ended.
     async fn pass_on(
         &mut self,
-        image: RunImage,
+        image: &RunImage,
         watcher: &Sender<Result<Update, Error>>,
     ) -> Result<bool, Gone> {
         let state = image.standing.state();

@@ -82,7 +82,7 @@ impl Watcher {
                 next_poll = Instant::now() + hub.poll;
             }
             if is_told {
-                hub.changed.tell();
+                hub.changed.hear();
             } else {
                 hub.changed.call();
             }
@@ -117,6 +117,7 @@ impl Watcher {
 
     /// Looks for what was heard of.
     async fn look(&self, Heard { news, anything }: Heard) -> Result<(), Error> {
+        self.hub.feeds.ended(news.ended.iter().copied());
         let waiters = &self.hub.waiters;
         let runs = if anything { waiters.runs() } else { waiters.awaited(&news.ended) };
         let looked = self.hub.look_for_ends(runs).await;

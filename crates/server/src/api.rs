@@ -18,6 +18,7 @@ use crate::{
     limits::{Limits, Settings, limit},
     redaction::Redaction,
     route::{self, live::Live},
+    shared::{Shared, share},
 };
 
 /// The API over a client: who may use it, and how much of it.
@@ -124,6 +125,7 @@ impl Api {
         route::router()
             .layer(DefaultBodyLimit::max(BODY_LIMIT))
             .layer(middleware::from_fn_with_state(Limits::new(self.limits), limit))
+            .layer(middleware::from_fn_with_state(Shared::new(Arc::clone(&live)), share))
             .layer(middleware::from_fn_with_state(recorder, record))
             .layer(middleware::from_fn_with_state(Arc::clone(&door), admit))
             .layer(middleware::from_fn(guard))

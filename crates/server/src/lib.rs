@@ -40,6 +40,7 @@ mod role;
 mod route;
 mod secret;
 mod serve;
+mod shared;
 mod view;
 mod way;
 

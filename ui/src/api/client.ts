@@ -29,9 +29,15 @@ export function address(path: string, query: Query = {}): string {
   return `${base}api/v1/${path}${asked}`;
 }
 
+/** How long after a change of ours only answers are good that were not given to somebody else before it. */
+const OURS = 2_000;
+let changedAt = Number.NEGATIVE_INFINITY;
+
 async function ask(method: string, path: string, query: Query, body?: unknown, signal?: AbortSignal) {
   const headers: Record<string, string> = { accept: "application/json" };
   const changes = method !== "GET";
+  // Others may look at the same: an answer of the last second, and from after the last word of a change, is shared.
+  if (!changes && performance.now() - changedAt > OURS) headers["cache-control"] = "max-age=1";
   if (changes) {
     headers["content-type"] = "application/json";
     headers["x-windlass-csrf"] = "1";
@@ -50,6 +56,16 @@ async function ask(method: string, path: string, query: Query, body?: unknown, s
   }
   if (answer.ok) return answer.status === 204 || answer.status === 202 ? readable(answer) : answer.json();
   throw await trouble(answer);
+}
+
+/** Changes something. What is asked from then on is asked anew. */
+async function change<T>(method: string, path: string, body?: unknown): Promise<T> {
+  changedAt = Number.POSITIVE_INFINITY;
+  try {
+    return await ask(method, path, {}, body);
+  } finally {
+    changedAt = performance.now();
+  }
 }
 
 async function readable(answer: Response): Promise<unknown> {
@@ -71,9 +87,9 @@ async function trouble(answer: Response): Promise<Trouble> {
 
 export const get = <T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> =>
   ask("GET", path, query, undefined, signal);
-export const post = <T>(path: string, body: unknown = {}): Promise<T> => ask("POST", path, {}, body);
-export const put = <T>(path: string, body: unknown): Promise<T> => ask("PUT", path, {}, body);
-export const remove = <T>(path: string): Promise<T> => ask("DELETE", path, {}, {});
+export const post = <T>(path: string, body: unknown = {}): Promise<T> => change("POST", path, body);
+export const put = <T>(path: string, body: unknown): Promise<T> => change("PUT", path, body);
+export const remove = <T>(path: string): Promise<T> => change("DELETE", path, {});
 
 /** A name as a part of a path. */
 export const part = (name: string): string => encodeURIComponent(name);

@@ -1,7 +1,7 @@
 //! What waits to be written.
 
 use parking_lot::Mutex;
-use windlass_core::NodeId;
+use windlass_core::{NodeId, RunId};
 use windlass_store::{Act, Unit};
 
 use super::{Lost, Reply};
@@ -113,6 +113,11 @@ impl Batch {
         self.units.is_empty()
     }
 
+    /// Whose units these are, if somebody wants to know.
+    pub(super) fn runs(&self, is_wanted: bool) -> Vec<RunId> {
+        if is_wanted { self.units.iter().map(|unit| unit.run).collect() } else { Vec::new() }
+    }
+
     /// How much it brings: one run that goes on in many places at once is as busy as many runs.
     pub(super) fn weight(&self) -> usize {
         let weight = |unit: &Unit| match &unit.act {
@@ -175,7 +180,7 @@ pub(super) fn refuse(repliers: Vec<Replier>, why: &Lost) {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::{ClaimId, RunId};
+    use windlass_core::ClaimId;
 
     use super::*;
 

@@ -3,7 +3,10 @@
 use std::{
     convert::Infallible,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -20,7 +23,7 @@ use tokio::{
     sync::mpsc::{Receiver, Sender, channel},
     time::sleep,
 };
-use windlass::Client;
+use windlass::{Client, Listener};
 
 /// How often listeners hear of changes, at most.
 const OFTEN: Duration = Duration::from_secs(1);
@@ -33,33 +36,41 @@ const LOOK: Duration = Duration::from_secs(15);
 pub(crate) struct Live {
     client: Client,
     listeners: Mutex<Vec<Sender<()>>>,
+    /// How many words were sent.
+    words: AtomicU64,
 }
 
 impl Live {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, listeners: Mutex::default() }
+        Self { client, listeners: Mutex::default(), words: AtomicU64::new(0) }
+    }
+
+    /// Another one with each word that is sent: what was looked at under the last one may have changed.
+    pub(crate) fn word(&self) -> u64 {
+        self.words.load(Ordering::Acquire)
     }
 
     /// Listens from now on. The first word comes at once: something may have changed since the listener looked.
     fn listen(self: &Arc<Self>) -> Receiver<()> {
         // One word waits for each: whoever is slow hears of many changes once.
         let (teller, listener) = channel(1);
-        let told = teller.try_send(());
-        debug_assert!(told.is_ok(), "there is room for the first word");
         let is_first = {
             let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-            listeners.push(teller);
+            listeners.push(teller.clone());
             listeners.len() == 1
         };
         if is_first {
-            tokio::spawn(Arc::clone(self).tell());
+            tokio::spawn(Arc::clone(self).tell(self.client.listen()));
+            // Nobody has heard of what changed before.
+            self.words.fetch_add(1, Ordering::AcqRel);
         }
+        // There is room for the first word.
+        teller.try_send(()).ok();
         listener
     }
 
     /// Passes word on for as long as anybody listens.
-    async fn tell(self: Arc<Self>) {
-        let mut changes = self.client.listen();
+    async fn tell(self: Arc<Self>, mut changes: Listener) {
         loop {
             let has_changed = tokio::select! {
                 change = changes.next() => match change {
@@ -74,6 +85,7 @@ impl Live {
                 if listeners.is_empty() {
                     return;
                 }
+                self.words.fetch_add(u64::from(has_changed), Ordering::AcqRel);
                 for listener in listeners.iter().filter(|_| has_changed) {
                     // One that has not heard the last word yet will hear it, and needs no other.
                     listener.try_send(()).ok();

@@ -20,4 +20,5 @@ mod runs;
 mod safety;
 mod schedules;
 mod steering;
+mod watched;
 mod watching;
