@@ -13,6 +13,7 @@ mod limit;
 mod multiply;
 mod options;
 mod other;
+mod page;
 mod peers;
 mod process;
 mod report;

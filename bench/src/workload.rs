@@ -22,6 +22,7 @@ mod steps;
 mod timers;
 mod two;
 mod wake;
+mod watched;
 
 use std::time::Duration;
 
@@ -50,6 +51,8 @@ pub(crate) enum Workload {
     Chain3Latency,
     /// Chain3 in two processes on one database.
     Chain3Two,
+    /// Chain3 while somebody has the page open.
+    Chain3Watched,
     /// Chain3 while somebody sits idle in a transaction.
     Chain3Held,
     /// A backlog of one-task runs, worked off.
@@ -94,10 +97,11 @@ pub(crate) enum Workload {
 
 impl Workload {
     /// Every workload, in the order in which they run.
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::Chain3,
         Self::Chain3Latency,
         Self::Chain3Two,
+        Self::Chain3Watched,
         Self::Chain3Held,
         Self::Burndown,
         Self::BurndownHeld,
@@ -126,6 +130,7 @@ impl Workload {
             Self::Chain3 => "chain3",
             Self::Chain3Latency => "chain3-latency",
             Self::Chain3Two => "chain3-two",
+            Self::Chain3Watched => "chain3-watched",
             Self::Chain3Held => "chain3-held",
             Self::Burndown => "burndown",
             Self::BurndownHeld => "burndown-held",
@@ -155,6 +160,9 @@ impl Workload {
             Self::Chain3 => "many concurrent runs of three tasks in a row",
             Self::Chain3Latency => "one such run at a time, from start to awaited result",
             Self::Chain3Two => "chain3 in two processes on one database, beside one alone",
+            Self::Chain3Watched => {
+                "chain3 while the overview and the page of a run are open, beside chain3 without"
+            }
             Self::Chain3Held => "chain3 while a session sits idle in a transaction (postgres only)",
             Self::Burndown => "200,000 one-task runs, enqueued in bulk, then worked off",
             Self::BurndownHeld => "burndown while a session sits idle in a transaction (postgres only)",
@@ -197,12 +205,15 @@ impl Workload {
     fn concurrency(self, store: Store) -> usize {
         match self {
             // A commit on a server takes longer, so more runs share it.
-            Self::Chain3 | Self::Chain3Two | Self::Chain3Held | Self::Depth | Self::Steps
-                if store == Store::Postgres =>
-            {
-                4_000
-            }
-            Self::Chain3 | Self::Chain3Two | Self::Chain3Held | Self::Depth | Self::Steps => 1_000,
+            Self::Chain3
+            | Self::Chain3Two
+            | Self::Chain3Watched
+            | Self::Chain3Held
+            | Self::Depth
+            | Self::Steps => match store {
+                Store::Postgres => 4_000,
+                Store::Sqlite => 1_000,
+            },
             Self::Burndown | Self::BurndownHeld | Self::Idle | Self::IdleFlows | Self::Memory => 1_000,
             Self::Timers | Self::Schedules | Self::Batches => 1_000,
             Self::Retention | Self::Queues => 1,
@@ -233,6 +244,7 @@ impl Bench<'_> {
             Workload::Chain3 => chain3::measure(self, chain3::CHAIN).await,
             Workload::Chain3Latency => latency::measure(self).await,
             Workload::Chain3Two => two::measure(self).await,
+            Workload::Chain3Watched => watched::measure(self).await,
             Workload::Chain3Held => held::chain3(self).await,
             Workload::Burndown => burndown::measure(self).await,
             Workload::BurndownHeld => held::burndown(self).await,

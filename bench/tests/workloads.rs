@@ -234,6 +234,15 @@ fn two_processes_are_measured_beside_one() {
 }
 
 #[test]
+fn work_is_measured_while_somebody_looks_on() {
+    on_each_store(|store| {
+        let line = measured(store, "--workload chain3-watched --concurrency 20 --seconds 0.5");
+        positive(&line, "of_limit");
+        positive(&line, "looks");
+    });
+}
+
+#[test]
 fn work_beside_a_held_snapshot_is_charted_with_the_rows_that_died() {
     // A session tells the statistics of the server once a second, so this has to take longer.
     let line = measured("postgres", "--workload burndown-held --scale 0.8 --seconds 1");

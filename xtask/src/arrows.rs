@@ -97,6 +97,7 @@ const ROOMS: &[Room] = &[
             "windlass",
             "windlass-cluster",
             "windlass-postgres",
+            "windlass-server",
             "windlass-sqlite",
             "windlass-store",
         ],
