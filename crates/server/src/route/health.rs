@@ -27,11 +27,11 @@ pub(crate) struct Health {
 /// How many processes run an engine.
 #[derive(Serialize, ToSchema)]
 pub(super) struct NodeCount {
-    alive: usize,
+    pub(super) alive: usize,
     /// Those that have not been heard of for too long.
-    stale: usize,
+    pub(super) stale: usize,
     /// Those that were declared dead, and whose runs are being taken over.
-    dead: usize,
+    pub(super) dead: usize,
 }
 
 /// Says whether the database can be reached, and what is wrong in it, in words.
