@@ -21,6 +21,10 @@ test("a failed run says why, at its head and at the step, and shows all of it", 
     await page.getByRole("tab", { name: tab }).click();
     await page.getByRole("tabpanel").waitFor();
     if (tab === "timeline") await page.getByRole("button", { name: "Elements of price" }).click();
+    if (tab === "logs") {
+      await page.getByText("reading the papers").waitFor();
+      expect(await page.getByText("the scale did not settle").count()).toBeGreaterThan(0);
+    }
     if (tab === "record") await page.getByRole("region", { name: "Input", exact: true }).waitFor();
     await picture(page, `run-${tab}`);
     await isAccessible(page);

@@ -1,15 +1,15 @@
 import { expect, test } from "vitest";
-import { ask, machine, picture, visit } from "./visit.ts";
+import { ask, isAccessible, machine, picture, visit } from "./visit.ts";
 
 test("a run is started from JSON, and seen at once", async () => {
-  const page = await visit(`${machine.empty}workflows/manifest`);
+  const page = await visit(`${machine.empty}workflows/captain`);
   await page.getByRole("button", { name: "Start a run" }).click();
-  await page.getByLabel("Input").fill('{"name": "Gjøa", ');
+  await page.getByLabel("Input").fill('{"cargo": 950, ');
   const start = page.getByRole("dialog").getByRole("button", { name: "Start", exact: true });
   expect(await start.isDisabled()).toBe(true);
-  await page.getByLabel("Input").fill('{"name": "Gjøa", "crates": 3}');
+  await page.getByLabel("Input").fill('{"cargo": 950}');
   await page.getByText("Key, queue, tags and delay").click();
-  await page.getByRole("textbox", { name: "Key" }).fill("ship-Gjøa");
+  await page.getByRole("textbox", { name: "Key" }).fill("cargo-950");
   await page.getByLabel("Tags").fill("arctic, west");
   await picture(page, "start-run");
   await start.click();
@@ -17,6 +17,35 @@ test("a run is started from JSON, and seen at once", async () => {
   await expect
     .poll(() => page.locator(".state-pill").innerText(), { timeout: 30_000 })
     .toContain("completed");
+});
+
+test("a run is started from a form, where its workflow says what it wants", async () => {
+  const page = await visit(`${machine.empty}workflows/manifest`);
+  await page.getByRole("button", { name: "Start a run" }).click();
+  const form = page.getByRole("dialog");
+  await form.getByLabel("name").fill("Gjøa");
+  await form.getByLabel("crates").fill("0");
+  await form.getByRole("button", { name: "Start", exact: true }).click();
+  // A ship without crates has no manifest: the form says so, and asks nobody.
+  expect(
+    await form.getByLabel("crates").evaluate((field: HTMLInputElement) => field.validity.rangeUnderflow),
+  ).toBe(true);
+  await form.getByLabel("crates").fill("3");
+  await form.getByLabel("rig").selectOption("steam");
+  for (const [index, mark] of ["fragile", "north"].entries()) {
+    await form.getByRole("button", { name: "Add one" }).click();
+    await form.getByLabel(`marks ${index + 1}`, { exact: true }).fill(mark);
+  }
+  await form.getByRole("button", { name: "Remove marks 1" }).click();
+  await form.getByRole("checkbox", { name: "pilot" }).check();
+  await form.getByRole("textbox", { name: "pilot" }).fill("Ada");
+  await picture(page, "start-form");
+  await isAccessible(page);
+  await form.getByRole("button", { name: "Start", exact: true }).click();
+  await expect.poll(() => page.url()).toContain("/runs/0");
+  const id = new URL(page.url()).pathname.split("/").at(-1);
+  const { input } = await ask<{ input: object }>(machine.empty, `runs/${id}/document`);
+  expect(input).toEqual({ name: "Gjøa", crates: 3, rig: "steam", marks: ["north"], pilot: "Ada" });
 });
 
 test("a schedule is run now, paused with a reason, resumed, and backfilled after a dry run", async () => {

@@ -11,11 +11,12 @@ use std::{collections::HashMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
+use tracing_subscriber::{prelude::*, util::SubscriberInitExt};
 use windlass::{
     machine::{Joined, MachineState, Poll},
     prelude::*,
 };
-use windlass_server::{Api, Keys, Role};
+use windlass_server::{Api, Keys, Role, record_metrics};
 
 /// Ships' papers, read, cleaned, priced and filed.
 #[workflow(output = file)]
@@ -24,6 +25,7 @@ mod manifest {
 
     #[task]
     pub async fn read(input: Ship) -> Result<Vec<Crate>> {
+        tracing::info!(ship = input.name, rig = ?input.rig, marks = ?input.marks, "reading the papers");
         sleep(Duration::from_millis(300)).await;
         Ok((1..=input.crates).map(|number| Crate { number, kilos: 40 + number * 7 % 60 }).collect())
     }
@@ -32,6 +34,7 @@ mod manifest {
     pub async fn weigh(read: &[Crate], cx: &Cx) -> Result<u32> {
         sleep(Duration::from_millis(400)).await;
         if cx.attempt() < 3 {
+            tracing::warn!(attempt = cx.attempt(), "the scale did not settle");
             return Err(format!("the scale did not settle (attempt {})", cx.attempt()).into());
         }
         Ok(read.iter().map(|one| one.kilos).sum())
@@ -74,10 +77,40 @@ mod manifest {
     }
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Ship {
     name: String,
     crates: u32,
+    #[serde(default)]
+    rig: Rig,
+    #[serde(default)]
+    marks: Vec<String>,
+    #[serde(default)]
+    pilot: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Rig {
+    #[default]
+    Sail,
+    Steam,
+}
+
+/// What the page asks for to start a manifest.
+fn ship_schema() -> serde_json::Value {
+    serde_json::json!({
+        "title": "Ship",
+        "type": "object",
+        "required": ["name", "crates"],
+        "properties": {
+            "name": {"type": "string", "description": "As it is painted on her stern"},
+            "crates": {"type": "integer", "minimum": 1, "maximum": 99},
+            "rig": {"enum": ["sail", "steam"]},
+            "marks": {"type": "array", "items": {"type": "string"}},
+            "pilot": {"type": ["string", "null"]},
+        },
+    })
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -99,6 +132,7 @@ async fn berth(cx: &Flow, ship: String) -> Result<String> {
     cx.publish("ship", &ship)?;
     tokio::try_join!(
         cx.step("reserve tug", || async {
+            tracing::info!(tug = 4, "asking for a tug");
             sleep(Duration::from_millis(800)).await;
             Ok::<_, Failure>("tug 4".to_owned())
         }),
@@ -236,11 +270,13 @@ async fn lighthouse() -> Result<Fire<u32>> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let wanted = Wanted::read()?;
+    tracing_subscriber::registry().with(windlass::log_layer()).init();
+    record_metrics()?;
     let engine = Engine::open("sqlite::memory:")
         .queue("cranes", 20)
         .queue("signals", 100)
         .resource(Captain)
-        .workflow(manifest::workflow())
+        .workflow(manifest::workflow().input_schema(ship_schema()))
         .workflow(berth::workflow())
         .workflow(survey::workflow())
         .workflow(unload::workflow())
@@ -302,7 +338,7 @@ async fn begin(engine: &Engine, more: u32) -> Result<(), windlass::Error> {
         engine.start_many(signal::workflow(), 1..=more).tag("many").queue("signals").await?;
     }
     for (name, crates) in [("Vasa", 12), ("Cutty Sark", 12), ("Batavia", 6)] {
-        let ship = Ship { name: name.into(), crates };
+        let ship = Ship { name: name.into(), crates, ..Ship::default() };
         let start = engine.start(manifest::workflow(), ship).key(format!("ship-{name}"));
         start.tag("north").context(serde_json::json!({"insured": name == "Batavia"})).await?;
     }
@@ -328,7 +364,10 @@ async fn trade(engine: &Engine) -> Result<(), windlass::Error> {
         }
         if tick % 20 == 10 {
             let name = format!("Lugger {tick}");
-            engine.start(manifest::workflow(), Ship { name, crates: 4 + tick % 9 }).tag("south").await?;
+            engine
+                .start(manifest::workflow(), Ship { name, crates: 4 + tick % 9, ..Ship::default() })
+                .tag("south")
+                .await?;
         }
         sleep(Duration::from_millis(1_100)).await;
     }

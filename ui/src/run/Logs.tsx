@@ -58,7 +58,8 @@ export function Logs({ run, task, compact = false }: { run: string; task?: strin
       {!compact && lines.length === 0 && (
         <Empty icon="runs" title="Nothing was logged">
           <p>
-            What a task logs with <code>tracing</code> is kept here, attempt by attempt.
+            What a task logs with <code>tracing</code> is kept here, attempt by attempt, if its program
+            installs <code>windlass::log_layer()</code>.
           </p>
         </Empty>
       )}

@@ -38,7 +38,8 @@ export function Figures({
   }
   const longest = Math.max(0.001, ...statistics.tasks.map((task) => task.duration?.p90 ?? 0));
   return (
-    <div className="sheet bare">
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached with the keyboard
+    <section className="sheet bare" tabIndex={0} aria-label="Tasks">
       <table>
         <thead>
           <tr>
@@ -75,7 +76,7 @@ export function Figures({
           ))}
         </tbody>
       </table>
-    </div>
+    </section>
   );
 }
 
