@@ -1,13 +1,23 @@
 //! How much may be asked.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
 use axum::{
+    body::{Body, BodyDataStream, Bytes, HttpBody},
     extract::{Request, State},
     http::StatusCode,
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use futures_core::Stream;
 use tokio::sync::Semaphore;
 
 use crate::{Caller, Problem, bucket::Buckets, way::Way};
@@ -75,11 +85,54 @@ async fn carry_out(limits: &Limits, request: Request, next: Next) -> Result<Resp
     if Way::of(&request).is_some_and(|way| way.id == "bulk") {
         return Ok(next.run(request).await);
     }
+    let (request, arrival) = Arrival::of(request);
     tokio::time::timeout(limits.timeout, next.run(request)).await.map_err(|_| {
+        if !arrival.is_whole() {
+            let detail = format!("the body did not come within {:?}: nothing was done", limits.timeout);
+            return Problem::new(StatusCode::REQUEST_TIMEOUT, "slow_body", detail);
+        }
         let detail = format!(
             "the request took longer than {:?}: what it changes may be changed or not",
             limits.timeout
         );
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "timed_out", detail)
     })
+}
+
+/// Whether a body has come as a whole.
+struct Arrival(Arc<AtomicBool>);
+
+impl Arrival {
+    fn of(request: Request) -> (Request, Self) {
+        let is_whole = Arc::new(AtomicBool::new(request.body().is_end_stream()));
+        if is_whole.load(Ordering::Relaxed) {
+            return (request, Self(is_whole));
+        }
+        let noted = Arc::clone(&is_whole);
+        let request =
+            request.map(|body| Body::from_stream(Coming { body: body.into_data_stream(), is_whole: noted }));
+        (request, Self(is_whole))
+    }
+
+    fn is_whole(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A body that notes when its end has come.
+struct Coming {
+    body: BodyDataStream,
+    is_whole: Arc<AtomicBool>,
+}
+
+impl Stream for Coming {
+    type Item = Result<Bytes, axum::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let part = ready!(Pin::new(&mut self.body).poll_next(cx));
+        if part.is_none() {
+            self.is_whole.store(true, Ordering::Relaxed);
+        }
+        Poll::Ready(part)
+    }
 }

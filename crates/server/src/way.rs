@@ -8,7 +8,7 @@ use std::{collections::HashMap, sync::LazyLock};
 use axum::{extract::MatchedPath, extract::Request, http::Method};
 use serde_json::Value;
 use utoipa::openapi::{
-    OpenApi as Document,
+    Content, OpenApi as Document, Ref, ResponseBuilder,
     path::{Operation, PathItem},
     security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
 };
@@ -94,7 +94,17 @@ pub(crate) fn describe(document: &mut Document) {
     components.add_security_scheme("key", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
 }
 
+/// Whatever is asked may be refused, or not be carried out for now.
+fn promise_problems(way: &mut Operation) {
+    for (family, words) in [("4XX", "It is refused"), ("5XX", "It cannot be carried out now")] {
+        let problem = Content::new(Some(Ref::from_schema_name("Problem")));
+        let response = ResponseBuilder::new().description(words).content("application/problem+json", problem);
+        way.responses.responses.entry(family.to_owned()).or_insert_with(|| response.build().into());
+    }
+}
+
 fn demand(way: &mut Operation, role: Role) {
+    promise_problems(way);
     let said = way.security.get_or_insert_with(|| vec![SecurityRequirement::new("key", [role.name()])]);
     let needs = said.first().and_then(|said| read(&serde_json::json!([said])));
     if let Some(role) = needs {

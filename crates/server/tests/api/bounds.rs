@@ -84,7 +84,7 @@ async fn there_is_room_for_so_many_requests_of_so_much_time(lab: Lab) -> Result<
     let app = App { engine, router };
     app.get("/nodes").await.is_problem(429, "too_busy");
     lab.advance(Duration::from_secs(6)).await;
-    crate::app::Answer::read(slow.await??).await.is_problem(503, "timed_out");
+    crate::app::Answer::read(slow.await??).await.is_problem(408, "slow_body");
     app.get("/nodes").await.ok();
     Ok(())
 }

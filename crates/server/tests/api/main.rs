@@ -14,6 +14,7 @@ mod metrics;
 mod mounting;
 mod openapi;
 mod page;
+mod promised;
 mod queues;
 mod rubbish;
 mod runs;

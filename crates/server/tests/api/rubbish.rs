@@ -1,10 +1,9 @@
 //! Whatever is thrown at the API, it is never the server's fault.
 
-use std::sync::LazyLock;
-
 use axum::{
+    Router,
     body::Body,
-    http::{Request, Uri},
+    http::{HeaderValue, Request, Uri},
 };
 use proptest::{
     prelude::*,
@@ -15,19 +14,38 @@ use tower::ServiceExt;
 use windlass::prelude::*;
 use windlass_cluster::Cluster;
 
-use crate::app::{App, approval, letters, with_workflows};
+use windlass_server::{Api, Keys, Role};
 
-static DOCUMENT: LazyLock<Value> =
-    LazyLock::new(|| serde_json::from_str(windlass_server::openapi()).unwrap());
+use crate::{
+    app::{Answer, App, approval, letters, with_workflows},
+    promised::{DOCUMENT, check},
+};
 
 /// A request to be made.
 #[derive(Clone, Debug)]
 struct Thrown {
     method: String,
+    /// What its path is one of.
+    way: String,
     path: String,
-    last_event: Option<String>,
+    headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
+    /// Whether a key is asked for.
+    is_locked: bool,
 }
+
+/// The headers that anything is read of.
+const HEADERS: [&str; 9] = [
+    "authorization",
+    "cookie",
+    "cache-control",
+    "last-event-id",
+    "origin",
+    "webhook-id",
+    "webhook-signature",
+    "webhook-timestamp",
+    "x-windlass-csrf",
+];
 
 /// Every way of asking, as method and path.
 fn ways() -> Vec<(String, String)> {
@@ -81,22 +99,40 @@ fn json_value(known: Vec<String>) -> impl Strategy<Value = Value> {
     })
 }
 
-fn thrown(known: Vec<String>) -> impl Strategy<Value = Thrown> {
+/// Mostly the key that opens everything; and whatever else stands in headers.
+fn headers(known: Vec<String>, key: String) -> impl Strategy<Value = Vec<(&'static str, String)>> {
+    let said = prop_oneof![
+        2 => text(known),
+        1 => prop::sample::select(vec![
+            format!("Bearer {key}"), format!("windlass_session={key}"), "Bearer windlass_no".into(), "v1,AAAA v1,".into(),
+            "max-age=1".into(), "1767225600".into(), "-1".into(), "1".into(),
+        ]),
+    ];
+    let others = prop::collection::vec((prop::sample::select(HEADERS.to_vec()), said), 0..4);
+    (prop::bool::weighted(0.8), others).prop_map(move |(is_known, others)| {
+        let known = is_known.then(|| ("authorization", format!("Bearer {key}")));
+        known.into_iter().chain(others).collect()
+    })
+}
+
+fn thrown(known: Vec<String>, key: String) -> impl Strategy<Value = Thrown> {
     let segment = text(known.clone());
     let pair = (prop::sample::select(fields()), text(known.clone()));
     let body = prop_oneof![
         6 => json_value(known.clone()).prop_map(|json| json.to_string().into_bytes()),
         1 => prop::collection::vec(any::<u8>(), 0..40),
     ];
-    let last = prop::option::weighted(0.2, text(known));
-    (prop::sample::select(ways()), segment, prop::collection::vec(pair, 0..3), body, last).prop_map(
-        |((method, path), segment, query, body, last_event)| {
-            let segment = escape(&segment);
-            let path = path.replace("{id}", &segment).replace("{name}", &segment);
+    let headers = headers(known, key);
+    let query = prop::collection::vec(pair, 0..3);
+    (prop::sample::select(ways()), segment, query, body, headers, any::<bool>()).prop_map(
+        |((method, way), segment, query, body, headers, is_locked)| {
+            // Without a name it would be another path.
+            let segment = if segment.is_empty() { "%00".to_owned() } else { escape(&segment) };
+            let path = way.replace("{id}", &segment).replace("{name}", &segment);
             let query: Vec<String> =
                 query.iter().map(|(key, value)| format!("{key}={}", escape(value))).collect();
             let path = if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) };
-            Thrown { method, path, last_event, body }
+            Thrown { method, way, path, headers, body, is_locked }
         },
     )
 }
@@ -110,8 +146,9 @@ impl Thrown {
         let uri: Uri = self.path.parse().ok()?;
         let request =
             Request::builder().method(&*self.method).uri(uri).header("content-type", "application/json");
-        let request =
-            self.last_event.iter().fold(request, |request, last| request.header("last-event-id", last));
+        // What no header can carry is not sent.
+        let sendable = self.headers.iter().filter(|(_, said)| HeaderValue::from_str(said).is_ok());
+        let request = sendable.fold(request, |request, (name, said)| request.header(*name, said));
         request.body(Body::from(self.body.clone())).ok()
     }
 }
@@ -119,14 +156,18 @@ impl Thrown {
 /// Throws many things at an API over this database, and answers with how many were carried out.
 fn throw_at(url: &str, cases: u32) -> usize {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let (app, known) = runtime.block_on(furnished(url));
+    let Furnished { app, locked, known, key } = runtime.block_on(furnished(url));
     let carried_out = std::cell::Cell::new(0);
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
-    let thrown = runner.run(&thrown(known), |thrown| {
+    let thrown = runner.run(&thrown(known, key), |thrown| {
         let Some(request) = thrown.request() else { return Ok(()) };
-        let status = runtime.block_on(app.router.clone().oneshot(request)).unwrap().status();
-        prop_assert!(!status.is_server_error(), "{status}");
-        carried_out.set(carried_out.get() + usize::from(status.is_success()));
+        let router = if thrown.is_locked { &locked } else { &app.router };
+        let answer =
+            runtime.block_on(async { Answer::read(router.clone().oneshot(request).await.unwrap()).await });
+        prop_assert!(answer.status < 500, "{answer:?}");
+        let is_promised = check(&thrown.method, &thrown.way, &answer);
+        prop_assert!(is_promised.is_ok(), "{} {answer:?}", is_promised.unwrap_err());
+        carried_out.set(carried_out.get() + usize::from(answer.status < 400));
         Ok(())
     });
     let stopped = runtime.block_on(app.engine.stop());
@@ -136,7 +177,15 @@ fn throw_at(url: &str, cases: u32) -> usize {
 }
 
 /// A database with something of each kind in it, and the names of that.
-async fn furnished(url: &str) -> (App, Vec<String>) {
+struct Furnished {
+    app: App,
+    /// The same API, which asks for a key.
+    locked: Router,
+    known: Vec<String>,
+    key: String,
+}
+
+async fn furnished(url: &str) -> Furnished {
     let engine = with_workflows(Engine::open(url)).launch().await.unwrap();
     let ended = engine.start(letters::workflow(), "hello".to_owned()).key("k").tag("eu").await.unwrap();
     let waiting = engine.start(approval::workflow(), 1).await.unwrap();
@@ -162,7 +211,12 @@ async fn furnished(url: &str) -> (App, Vec<String>) {
     known.extend(names.map(str::to_owned));
     known.push("2026-01-01T00:00:00Z".to_owned());
     let router = windlass_server::router(engine.client());
-    (App { engine, router }, known)
+    let key = Keys::new(&engine.client()).create("all", Role::Admin, None).await.unwrap().key;
+    let locked = Api::new(engine.client()).keys().rate(u32::MAX / 2).router();
+    let app = App { engine, router };
+    app.post("/hooks", json!({"name": "github", "workflow": "letters"})).await.ok();
+    known.push("github".to_owned());
+    Furnished { app, locked, known, key }
 }
 
 #[test]
