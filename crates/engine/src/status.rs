@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 use tokio::sync::oneshot;
 use windlass_core::{
-    CallKind, Changed, Definition, Divergence, Failure, Plan, Run, RunId, RunState, Skip, StepKind,
+    CallKind, Changed, Definition, Divergence, Failure, Journal, Plan, Run, RunId, RunState, Skip, StepKind,
     TaskState, TaskView, Time, UNDO, VERDICT, VERSION, Verdict,
 };
 use windlass_store::{Place, RunImage, Wait};
@@ -131,6 +131,8 @@ pub struct CallStatus {
     pub ended_at: Time,
     /// When the next attempt is due; for a wait of a task, when it ends.
     pub retry_at: Option<Time>,
+    /// The run that it started, if it is one that starts a run and that is known: of a fork's calls it is not.
+    pub child: Option<RunId>,
     /// How its undo stands, if that has begun: `Completed`, `Failed`, or `Ready` for what is tried again.
     pub undo: Option<TaskState>,
     /// The last error of its undo.
@@ -300,12 +302,19 @@ fn published(client: &Client, image: &RunImage) -> Result<BTreeMap<String, Value
     rows.map(decode).collect()
 }
 
+/// The name of the record with which a round of an endless function begins.
+const ROUND: &str = "//continue";
+
 /// What durable functions called. Of a call that was made in several generations, the last counts.
 fn calls(client: &Client, image: &RunImage) -> Result<Vec<CallStatus>, Error> {
     let mut calls: Vec<CallStatus> = Vec::new();
     let is_call =
         |name: &str| name.contains('/') && ![VERDICT, VERSION].contains(&name) && !name.ends_with(UNDO);
     let records = image.steps.iter().filter(|row| is_call(&row.name));
+    let round = image.steps.iter().rev().find(|row| *row.name == *ROUND).map_or(0, |row| row.attempt);
+    // What it says of children depends on the run alone. A fork has the records of another one.
+    let journal = Journal::new(image.run.id, round, Time(0), Vec::new());
+    let own = image.run.forked_from.is_none();
     for row in records {
         let step = take_up::step(client.hub(), row)?;
         let state = call_state(step.kind);
@@ -326,6 +335,7 @@ fn calls(client: &Client, image: &RunImage) -> Result<Vec<CallStatus>, Error> {
             started_at: step.started_at,
             ended_at: step.ended_at,
             retry_at: step.detail.retry_at,
+            child: (own && step.detail.call == CallKind::Child).then(|| journal.child(name, row.generation)),
             undo: None,
             undo_failure: None,
         };

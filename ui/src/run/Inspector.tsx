@@ -1,5 +1,6 @@
 /** All that is known of one step. */
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { document as documentOf } from "../api/queries.ts";
 import type { Failure, Run } from "../api/types.ts";
 import { Icon } from "../parts/Icon.tsx";
@@ -72,6 +73,16 @@ export function Inspector({
               <dd>
                 <Moment at={step.call.started_at} />
               </dd>
+              {step.call.child && (
+                <>
+                  <dt>Run</dt>
+                  <dd>
+                    <Link to="/runs/$id" params={{ id: step.call.child }} className="mono">
+                      {step.call.child.slice(-12)}
+                    </Link>
+                  </dd>
+                </>
+              )}
               {step.call.attempts > 1 && (
                 <>
                   <dt>Attempts</dt>

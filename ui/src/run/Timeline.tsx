@@ -1,4 +1,5 @@
 /** When what happened: attempts, retries and the waits between them, on one scale. */
+import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import type { Run } from "../api/types.ts";
 import { Icon } from "../parts/Icon.tsx";
@@ -78,6 +79,16 @@ export function Timeline({
                 </span>
                 <span className="hidden-label">{words(line.state)}</span>
               </button>
+              {line.child && (
+                <Link
+                  to="/runs/$id"
+                  params={{ id: line.child }}
+                  className="faint"
+                  aria-label={`The run of ${line.name}`}
+                >
+                  <Icon name="right" size={12} />
+                </Link>
+              )}
             </div>
             <div className="track">
               {line.bars.map((bar) => (

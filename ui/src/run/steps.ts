@@ -102,6 +102,8 @@ export interface Line {
   bars: Bar[];
   /** How many lines are folded into it. */
   folds: number;
+  /** The run that it is. */
+  child?: string;
 }
 
 /** What happened when, as lines with bars: attempts, and the waits between them. */
@@ -141,6 +143,7 @@ const line = (step: Step, bars: Bar[], depth: 0 | 1): Line => ({
   depth,
   bars,
   folds: 0,
+  child: step.call?.child ?? undefined,
 });
 
 function byStep(attempts: readonly Attempt[]): [string, Attempt[]][] {

@@ -8,7 +8,7 @@ use axum::{
     http::StatusCode,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use windlass::{Client, Error, Start};
 
@@ -189,6 +189,9 @@ pub(crate) struct NewRun {
     priority: Option<u8>,
     /// How many seconds to wait before it may begin.
     delay: Option<f64>,
+    /// What its context starts with.
+    #[schema(value_type = Option<Object>)]
+    context: Option<Map<String, Value>>,
     /// Words to find it by.
     #[serde(default)]
     tags: Vec<String>,
@@ -264,6 +267,7 @@ impl NewRun {
         start = self.queue_key.into_iter().fold(start, Start::queue_key);
         start = self.priority.into_iter().fold(start, Start::priority);
         start = delay.into_iter().fold(start, Start::delay);
+        start = self.context.map(Value::Object).into_iter().fold(start, Start::context);
         start = timeout.into_iter().fold(start, Start::timeout);
         Ok(self.tags.into_iter().fold(start, Start::tag))
     }

@@ -138,6 +138,9 @@ pub(crate) struct Call {
     /// When the next attempt is due, or a wait ends.
     #[schema(format = DateTime)]
     retry_at: Option<String>,
+    /// The run that a `child` is, if it is known: of a fork's it is not.
+    #[schema(format = Uuid)]
+    child: Option<String>,
     undo: Option<Stage>,
     undo_failure: Option<Failure>,
 }
@@ -161,6 +164,7 @@ impl From<CallStatus> for Call {
             started_at: instant(call.started_at),
             ended_at: instant(call.ended_at),
             retry_at: call.retry_at.map(instant),
+            child: call.child.map(|child| child.to_string()),
             undo: call.undo.map(Into::into),
             undo_failure: call.undo_failure.map(Into::into),
         }

@@ -14,6 +14,50 @@ fn ids(page: &Value) -> Vec<String> {
     page["runs"].as_array().unwrap().iter().map(|run| run["id"].as_str().unwrap().to_owned()).collect()
 }
 
+/// Has a run of its own write what it was given.
+#[flow]
+async fn dictate(cx: &Flow, words: String) -> Result<usize> {
+    cx.run(letters::workflow(), words).await
+}
+
+/// The same as a graph.
+#[workflow]
+mod post_office {
+    use super::{super::app::letters, *};
+
+    #[task]
+    pub async fn counter(input: String, cx: &Cx) -> Result<usize> {
+        cx.run(letters::workflow(), input).await
+    }
+}
+
+#[windlass::test]
+async fn a_call_that_is_a_run_says_which(lab: Lab) -> Result<()> {
+    let engine = crate::app::with_workflows(lab.engine()).workflow(dictate::workflow());
+    let engine = engine.workflow(post_office::workflow()).launch().await?;
+    let app = App { router: windlass_server::router(engine.client()), engine };
+    for workflow in ["dictate", "post_office"] {
+        let id = app.post("/runs", json!({"workflow": workflow, "input": "hello"})).await.ok()["id"].clone();
+        lab.advance(std::time::Duration::from_secs(60)).await;
+        let shown = app.get(&format!("/runs/{}", id.as_str().unwrap())).await.ok();
+        let call = shown["calls"].as_array().unwrap().iter().find(|call| call["kind"] == "child").unwrap();
+        let child = app.get(&format!("/runs/{}", call["child"].as_str().unwrap())).await.ok();
+        assert_eq!((&child["workflow"], &child["parent"]), (&json!("letters"), &id));
+    }
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_run_is_started_with_a_context(lab: Lab) -> Result<()> {
+    let app = App::new(&lab).await;
+    let start = |context: Value| json!({"workflow": "letters", "input": "hello", "context": context});
+    let id = app.post("/runs", start(json!({"insured": true}))).await.ok()["id"].clone();
+    let document = app.get(&format!("/runs/{}/document", id.as_str().unwrap())).await.ok();
+    assert_eq!(document["context"]["insured"], true, "{document}");
+    app.post("/runs", start(json!([1]))).await.is_problem(400, "malformed_body");
+    Ok(())
+}
+
 #[windlass::test]
 async fn a_run_is_started_and_seen_in_the_list(lab: Lab) -> Result<()> {
     let app = App::new(&lab).await;
