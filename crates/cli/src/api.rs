@@ -133,9 +133,9 @@ pub(crate) async fn connect(url: &str) -> Result<Client, Trouble> {
 fn problem(body: &Value) -> Trouble {
     let text = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
     match body["status"].as_u64().unwrap_or(500) {
-        401 => Trouble::Key(text("detail")),
-        404 => Trouble::Unknown(text("detail")),
-        500.. => Trouble::Database(text("detail")),
+        401 => Trouble::Key { code: text("code"), detail: text("detail") },
+        404 => Trouble::Unknown { code: text("code"), detail: text("detail") },
+        500.. => Trouble::Failed { code: text("code"), detail: text("detail") },
         _ => Trouble::Refused { code: text("code"), detail: text("detail") },
     }
 }

@@ -85,19 +85,24 @@ enum Command {
 impl Cli {
     /// What was typed; or the end of the program, which says what was not understood.
     pub(crate) fn typed() -> Self {
-        let matches = Self::command().get_matches();
+        let matches = Self::command().try_get_matches().unwrap_or_else(|error| exit(&error));
         let named = ["url", "api_key"]
             .into_iter()
             .any(|name| matches.value_source(name) == Some(ValueSource::CommandLine));
         if matches.subcommand_name() == Some("demo") && named {
             let words = "`demo` is an engine with a database of its own: --database names another";
-            Self::command().error(ErrorKind::ArgumentConflict, words).exit();
+            exit(&Self::command().error(ErrorKind::ArgumentConflict, words));
         }
-        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| exit(&error))
+    }
+
+    /// How what is found is printed, and why nothing is.
+    pub(crate) const fn form(&self) -> Form {
+        if self.json { Form::Json } else { Form::ForPeople }
     }
 
     pub(crate) async fn run(self, output: &mut Output) -> Result<(), Trouble> {
-        let form = if self.json { Form::Json } else { Form::ForPeople };
+        let form = self.form();
         let url = || self.url.as_deref().ok_or(Trouble::NoUrl);
         let api = async || Api::open(url()?, self.api_key.as_deref()).await;
         // What no server does for others.
@@ -130,6 +135,20 @@ impl Cli {
         };
         said.print(form, output)
     }
+}
+
+/// Says what was not understood, or the help that was asked for, and ends the program.
+fn exit(error: &clap::Error) -> ! {
+    if error.use_stderr() && std::env::args().any(|typed| typed == "--json") {
+        let words = error.render().to_string();
+        let detail = words.trim().trim_start_matches("error: ");
+        eprintln!(
+            "{}",
+            json!({"code": "usage", "detail": detail, "hint": "`windlass help` lists what there is"})
+        );
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
 }
 
 /// Makes lines for people of an answer.

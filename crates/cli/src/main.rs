@@ -27,17 +27,21 @@ use std::{
     process::ExitCode,
 };
 
-use crate::{command::Cli, paint::Paint, trouble::Trouble};
+use crate::{command::Cli, paint::Paint, trouble::Trouble, watch::Form};
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let cli = Cli::typed();
+    let form = cli.form();
     match cli.run(&mut Output::new()).await {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever reads has seen enough: `windlass runs list | head`.
         Err(Trouble::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(trouble) => {
-            eprintln!("windlass: {trouble}");
+            match form {
+                Form::Json => eprintln!("{}", trouble.to_json()),
+                Form::ForPeople => eprintln!("windlass: {trouble}"),
+            }
             ExitCode::from(trouble.code())
         }
     }

@@ -153,6 +153,9 @@ pub(crate) struct Start {
     /// How many seconds it may take
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<f64>,
+    /// What its context starts with, as a JSON object
+    #[arg(long, value_name = "JSON", value_parser = payload)]
+    context: Option<Value>,
     /// A tag to find it by; may be given several times
     #[arg(long)]
     tag: Vec<String>,
@@ -260,10 +263,10 @@ impl Conditions {
 
 impl Start {
     fn body(self) -> Value {
-        let Self { workflow, input, key, queue, queue_key, priority, delay, timeout, tag } = self;
+        let Self { workflow, input, key, queue, queue_key, priority, delay, timeout, context, tag } = self;
         json!({
             "workflow": workflow, "input": input, "key": key, "queue": queue, "queue_key": queue_key,
-            "priority": priority, "delay": delay, "timeout": timeout, "tags": tag,
+            "priority": priority, "delay": delay, "timeout": timeout, "context": context, "tags": tag,
         })
     }
 }
@@ -285,7 +288,7 @@ async fn check(api: &Api, workflow: Option<&str>, form: Form, output: &mut Outpu
             match run {
                 Ok(run) => runs.push(judged(&run, &newest)),
                 // It has gone meanwhile.
-                Err(Trouble::Unknown(_)) => {}
+                Err(Trouble::Unknown { .. }) => {}
                 Err(trouble) => return Err(trouble),
             }
         }

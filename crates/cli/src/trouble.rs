@@ -2,6 +2,8 @@
 
 use std::io;
 
+use serde_json::{Value, json};
+
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Trouble {
@@ -12,8 +14,13 @@ pub(crate) enum Trouble {
     #[error("{0}")]
     Url(String),
     /// A server does not know who asks.
-    #[error("{0}; WINDLASS_KEY or --api-key says which key is yours")]
-    Key(String),
+    #[error("{detail}; WINDLASS_KEY or --api-key says which key is yours")]
+    Key {
+        /// What it is, for programs.
+        code: String,
+        /// What it is, for people.
+        detail: String,
+    },
     /// Nobody has said that it may be done.
     #[error("nothing was done: say --yes when you mean it")]
     Unconfirmed,
@@ -23,9 +30,22 @@ pub(crate) enum Trouble {
     /// The database cannot be opened or used.
     #[error("{0}")]
     Database(String),
+    /// The API could not do it.
+    #[error("{detail}")]
+    Failed {
+        /// What it is, for programs.
+        code: String,
+        /// What it is, for people.
+        detail: String,
+    },
     /// What was asked for is not there.
-    #[error("{0}")]
-    Unknown(String),
+    #[error("{detail}")]
+    Unknown {
+        /// What it is, for programs.
+        code: String,
+        /// What it is, for people.
+        detail: String,
+    },
     /// It was refused.
     #[error("{detail} ({code})")]
     Refused {
@@ -53,11 +73,35 @@ impl Trouble {
     pub(crate) const fn code(&self) -> u8 {
         match self {
             Self::NoUrl | Self::Url(_) => 2,
-            Self::Refused { .. } | Self::Key(_) | Self::Unconfirmed | Self::Output(_) => 1,
-            Self::Unknown(_) => 3,
-            Self::Database(_) => 4,
+            Self::Refused { .. } | Self::Key { .. } | Self::Unconfirmed | Self::Output(_) => 1,
+            Self::Unknown { .. } => 3,
+            Self::Database(_) | Self::Failed { .. } => 4,
             Self::Ended(_) => 5,
             Self::Unwell(_) => 6,
         }
+    }
+
+    /// The same for programs: a code that never changes, what it is, and what to do where that is known.
+    pub(crate) fn to_json(&self) -> Value {
+        let (code, hint) = match self {
+            Self::NoUrl => ("no_url", Some("say --url, or set WINDLASS_URL")),
+            Self::Url(_) => ("url", None),
+            Self::Key { code, .. } => (&**code, Some("WINDLASS_KEY or --api-key says which key is yours")),
+            Self::Unconfirmed => ("unconfirmed", Some("say --yes when you mean it")),
+            Self::Unwell(_) => ("unwell", None),
+            Self::Database(_) => ("database", None),
+            Self::Unknown { code, .. } | Self::Failed { code, .. } | Self::Refused { code, .. } => {
+                (&**code, None)
+            }
+            Self::Ended(_) => ("ended", None),
+            Self::Output(_) => ("output", None),
+        };
+        let detail = match self {
+            Self::NoUrl => "no database or server is named".to_owned(),
+            Self::Unconfirmed => "nothing was done".to_owned(),
+            Self::Key { detail, .. } | Self::Refused { detail, .. } => detail.clone(),
+            other => other.to_string(),
+        };
+        json!({"code": code, "detail": detail, "hint": hint})
     }
 }

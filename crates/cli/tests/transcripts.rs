@@ -533,14 +533,11 @@ fn every_shell_gets_its_completions() {
 #[tokio::test]
 async fn the_api_is_served_to_this_machine() -> Result<()> {
     let desk = Desk::furnished().await?;
-    let mut serving = windlass();
-    serving.args(["serve", "--address", "127.0.0.1:0", "--url", &desk.url()]).stdout(Stdio::piped());
-    let mut serving = serving.spawn()?;
-    let mut line = String::new();
-    BufReader::new(serving.stdout.take().unwrap()).read_line(&mut line)?;
-    let address = line.trim().strip_prefix("http://").and_then(|rest| rest.strip_suffix("/api/v1/")).unwrap();
-    let answer = ask(address, "GET", "/runs", "");
+    let (mut serving, address) = serve(&desk, &[]);
+    let answer = ask(&address, "GET", "/runs", "");
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"k2\""), "{answer}");
+    let answer = ask(&address, "GET", "/metrics", "");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 
     let typed = |url: &str, typed: &str| desk.see(&format!("--url {url} {typed}"));
     let server = format!("http://{address}");
@@ -572,6 +569,67 @@ async fn the_api_is_served_to_this_machine() -> Result<()> {
     Ok(())
 }
 
+/// A server of this machine, and where it listens.
+fn serve(desk: &Desk, options: &[&str]) -> (std::process::Child, String) {
+    let mut serving = windlass();
+    serving.args(["serve", "--address", "127.0.0.1:0", "--url", &desk.url()]).args(options);
+    let mut serving = serving.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(serving.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("http://").and_then(|rest| rest.strip_suffix("/api/v1/")).unwrap();
+    (serving, address.to_owned())
+}
+
+#[tokio::test]
+async fn what_goes_wrong_is_json_where_json_is_asked_for() -> Result<()> {
+    let desk = Desk::furnished().await?;
+    let failed = |typed: &str| {
+        let output =
+            windlass().args(typed.split_whitespace()).env("WINDLASS_URL", desk.url()).output().unwrap();
+        assert!(output.stdout.is_empty(), "{typed}");
+        let said: serde_json::Value = serde_json::from_slice(&output.stderr).expect(typed);
+        assert!(said["detail"].is_string() && said.get("hint").is_some(), "{typed}: {said}");
+        (said["code"].as_str().unwrap().to_owned(), output.status.code().unwrap())
+    };
+    let nobody = "00000000-0000-7000-8000-000000000000";
+    let retry =
+        format!("--json runs retry {}", desk.names.iter().find(|(_, name)| *name == "GOOD").unwrap().0);
+    for (typed, code, exit) in [
+        (&*format!("--json runs show {nobody}"), "unknown_run", 3),
+        ("runs show 7 --json", "malformed_id", 1),
+        ("--json runs discard --all --reason x", "unconfirmed", 1),
+        ("--json --url http:// nodes", "url", 2),
+        ("--json --url sqlite:///nowhere/app.db nodes", "database", 4),
+        ("--json nodess", "usage", 2),
+        (&retry, "not_retryable", 1),
+    ] {
+        assert_eq!(failed(typed), (code.to_owned(), exit), "{typed}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_shows_no_more_of_payloads_than_it_is_told_to() -> Result<()> {
+    let desk = Desk::furnished().await?;
+    let input = r#"{"user":"ann","password":"hunter2","iban":"DE89"}"#;
+    let id = desk.see_as_it_is(&format!("runs start letters {input} --context {{\"eu\":true}}"));
+    for (options, shown) in [
+        (&[] as &[&str], &["ann", "DE89"] as &[&str]),
+        (&["--redact", "phone,IBAN"], &["ann"]),
+        (&["--hide-payloads"], &[]),
+    ] {
+        let (mut serving, address) = serve(&desk, options);
+        let answer = ask(&address, "GET", &format!("/runs/{}/document", id.trim()), "");
+        serving.kill()?;
+        serving.wait()?;
+        assert_eq!(answer.contains(r#""eu":true"#), !options.contains(&"--hide-payloads"), "{answer}");
+        let seen: Vec<&str> =
+            ["ann", "DE89", "hunter2"].into_iter().filter(|value| answer.contains(value)).collect();
+        assert_eq!(seen, shown, "{options:?}: {answer}");
+    }
+    Ok(())
+}
+
 /// Asks a server of this machine, which may say no.
 fn ask(address: &str, method: &str, path: &str, body: &str) -> String {
     let mut wire = TcpStream::connect(address).unwrap();
@@ -591,12 +649,8 @@ fn ask(address: &str, method: &str, path: &str, body: &str) -> String {
 async fn a_server_with_keys_lets_in_who_has_one() -> Result<()> {
     let desk = Desk::furnished().await?;
     let key = desk.see_as_it_is("keys create ann --role viewer");
-    let mut serving = windlass();
-    serving.args(["serve", "--address", "127.0.0.1:0", "--url", &desk.url()]).stdout(Stdio::piped());
-    let mut serving = serving.spawn()?;
-    let mut line = String::new();
-    BufReader::new(serving.stdout.take().unwrap()).read_line(&mut line)?;
-    let server = line.trim().trim_end_matches("api/v1/").to_owned();
+    let (mut serving, address) = serve(&desk, &[]);
+    let server = format!("http://{address}/");
     let with = |key: &str, typed: &str| desk.see(&format!("--url {server} --api-key {key} {typed}"));
     assert_eq!(with(key.trim(), "runs list"), desk.see("runs list"));
     let seen = with("windlass_wrong", "runs list");
@@ -656,6 +710,24 @@ fn a_visitor_of_the_demo_approves_an_order_and_nothing_is_left_behind() {
     assert!(answer.starts_with("HTTP/1.1 20"), "{answer}");
     let ended = run_that(&|ended| ended["id"] == run && !ended["ended_at"].is_null());
     assert_eq!(ended["state"], "completed", "{ended}");
+    // What was logged is written a little later, while the shop goes on.
+    while !ask(&address, "GET", &format!("/runs/{run}/logs"), "").contains("\"message\":\"charging\"") {
+        run_that(&|_| true);
+    }
+    // A payout fails until somebody notes the account.
+    let known = r#"{"workflow": "bank_account", "input": "Finca Aurora"}"#;
+    let failed = ask(&address, "GET", "/runs?workflow=payout&state=failed&limit=1", "");
+    let failed: serde_json::Value = serde_json::from_str(failed.split_once("\r\n\r\n").unwrap().1).unwrap();
+    let payout = failed["runs"][0]["id"].as_str().unwrap();
+    assert!(ask(&address, "POST", "/runs", known).starts_with("HTTP/1.1 201"));
+    run_that(&|run| run["workflow"] == "bank_account" && run["state"] == "completed");
+    let answer = ask(&address, "POST", &format!("/runs/{payout}/retry"), "");
+    assert!(answer.starts_with("HTTP/1.1 20"), "{answer}");
+    run_that(&|run| run["id"] == payout && run["generation"] == 2 && !run["ended_at"].is_null());
+    let shown = ask(&address, "GET", &format!("/runs/{payout}"), "");
+    assert!(shown.contains(r#"{"name":"account","state":"completed""#), "{shown}");
+    let metrics = ask(&address, "GET", "/metrics", "");
+    assert!(metrics.contains("windlass_attempts_total{"), "{metrics}");
 
     interrupt(&demo);
     assert!(demo.wait().unwrap().success());
