@@ -6,7 +6,7 @@ use bytes::Bytes;
 use windlass_core::{ClaimId, NodeId, RunId, RunState};
 use windlass_store::{
     Act, Claim, DefinitionId, DefinitionRow, Idle, KeyConflict, KeyLife, NewEnd, NewKey, NewMessage, NewNode,
-    NewRun, NewSpread, Owner, Parent, Reach, SpreadClaim, SpreadKey, StepRow, Unit, Wait,
+    NewRun, NewSpread, Owner, Parent, Reach, Replace, SpreadClaim, SpreadKey, StepRow, Unit, Wait,
 };
 
 use crate::{ask::Ask, common};
@@ -104,6 +104,23 @@ pub fn owned(claim: u64) -> Act {
 pub fn keyed(key: &str, digest: u8) -> Act {
     let (life, conflict) = (KeyLife::Kept, KeyConflict::Refuse);
     start(NewRun { key: Some(NewKey { key: key.into(), digest: [digest; 16], life, conflict }), ..new_run() })
+}
+
+/// A start that looks at the run that has its key, if one has.
+pub fn taking(conflict: KeyConflict) -> Act {
+    let key = NewKey { key: "k".into(), digest: [1; 16], life: KeyLife::Kept, conflict };
+    start(NewRun { key: Some(key), ..new_run() })
+}
+
+pub fn replacing() -> KeyConflict {
+    let end = NewEnd { state: RunState::Cancelled, output: None, failure: None };
+    let order = NewMessage { topic: "!cancel".into(), body: bytes("replaced"), key: None };
+    KeyConflict::Replace(Box::new(Replace { end, order }))
+}
+
+/// A run with a key of its queue.
+pub fn lined_up(key: &str) -> Act {
+    start(NewRun { queue_key: Some(key.into()), ..new_run() })
 }
 
 pub fn message(topic: &str, key: Option<&str>) -> Act {

@@ -4,8 +4,8 @@ use std::{fmt::Debug, sync::Arc};
 
 use windlass_core::{NodeId, RunId};
 use windlass_store::{
-    Act, Claim, Claimed, Death, DefinitionId, Discard, InboxRow, NewNode, NodeRow, RunImage, SpreadClaim,
-    Store, StoreError, Unit,
+    Act, Claim, Claimed, Death, DefinitionId, Discard, InboxRow, NewNode, NodeRow, QueueChange, RunImage,
+    SpreadClaim, Store, StoreError, Unit,
 };
 
 use crate::{acts::CHILD, call::Call};
@@ -24,6 +24,7 @@ pub enum Ask {
     Sweep(NodeId),
     Discard(Discard),
     Define(windlass_store::DefinitionRow),
+    ChangeQueue(QueueChange),
     /// A function that an application calls.
     Call(Call),
     /// Nothing at all.
@@ -76,6 +77,7 @@ impl Ask {
             }
             Self::Sweep(judge) => show(store.sweep(judge, 1_000_000).await),
             Self::Discard(request) => show(store.discard(request).await),
+            Self::ChangeQueue(change) => show(store.change_queue("default".into(), change).await),
             Self::Define(row) => show(store.define(row).await.map(|_| ())),
             Self::Call(call) => call.put(store).await,
             Self::Nothing => String::new(),

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// All that operations change.
-const TABLES: [&str; 14] = [
+const TABLES: [&str; 20] = [
     "node",
     "run",
     "ready",
@@ -33,6 +33,12 @@ const TABLES: [&str; 14] = [
     "key",
     "tag",
     "definition",
+    "queue",
+    "slot",
+    "begun",
+    "resting",
+    "cell",
+    "posted",
 ];
 
 const CONTENTS: &str = "\
@@ -49,7 +55,13 @@ const CONTENTS: &str = "\
         (SELECT string_agg(t::text, E'\\n' ORDER BY t.*) FROM {s}.delivered AS t), '#', \
         (SELECT string_agg(t::text, E'\\n' ORDER BY t.*) FROM {s}.saved AS t), '#', \
         (SELECT string_agg(t::text, E'\\n' ORDER BY t.*) FROM {s}.spread AS t), '#', \
-        (SELECT string_agg(t::text, E'\\n' ORDER BY t.*) FROM {s}.key AS t))";
+        (SELECT string_agg(t::text, E'\\n' ORDER BY t.*) FROM {s}.key AS t), '#', \
+        (SELECT string_agg(t::text, E'\\n' ORDER BY t.name) FROM {s}.queue AS t), '#', \
+        (SELECT string_agg(t::text, E'\\n' ORDER BY t.*) FROM {s}.slot AS t), '#', \
+        (SELECT string_agg(t::text, E'\\n' ORDER BY t.*) FROM {s}.begun AS t), '#', \
+        (SELECT string_agg(t::text, E'\\n' ORDER BY t.*) FROM {s}.resting AS t), '#', \
+        (SELECT string_agg(t::text, E'\\n' ORDER BY t.*) FROM {s}.cell AS t), '#', \
+        (SELECT string_agg(concat_ws(' ', run, topic, key, body), E'\\n' ORDER BY no) FROM {s}.posted))";
 
 const WAITS: &str =
     "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock')";

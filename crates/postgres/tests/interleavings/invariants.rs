@@ -3,7 +3,7 @@
 use crate::database::Database;
 
 /// What must never be found, and how to look for it.
-const NEVER: [(&str, &str); 12] = [
+const NEVER: [(&str, &str); 17] = [
     (
         "a run that is in no place",
         "SELECT id FROM places WHERE NOT ended AND NOT waits AND NOT held AND NOT ready",
@@ -30,6 +30,29 @@ const NEVER: [(&str, &str); 12] = [
         "a published attempt that has an outcome",
         "SELECT s.run FROM {s}.spread AS s JOIN {s}.inbox AS i ON i.run = s.run AND i.topic = '!outcome' \
          WHERE i.key = s.generation || '/' || s.attempt || '/' || s.step",
+    ),
+    (
+        "more slots in use than the limit of a queue",
+        "SELECT q.name FROM {s}.queue AS q WHERE (SELECT count(*) FROM {s}.slot AS s WHERE s.queue = q.name) > q.concurrency",
+    ),
+    (
+        "more slots in use than the limit of a key",
+        "SELECT s.lane FROM {s}.slot AS s JOIN {s}.queue AS q ON q.name = s.queue WHERE s.lane <> '' \
+         GROUP BY q.name, s.lane, q.per_key HAVING count(*) > q.per_key",
+    ),
+    (
+        "a slot without a holder",
+        "SELECT s.run FROM {s}.slot AS s JOIN {s}.queue AS q ON q.name = s.queue \
+         WHERE NOT q.hold AND NOT EXISTS (SELECT FROM {s}.held AS h WHERE h.run = s.run AND h.node = s.node)",
+    ),
+    (
+        "a slot of a run that has ended",
+        "SELECT p.id FROM places AS p JOIN {s}.slot AS s ON s.run = p.id WHERE ended",
+    ),
+    (
+        "a run of a declared queue that is held without a slot",
+        "SELECT r.id FROM {s}.run AS r JOIN {s}.held AS h ON h.run = r.id JOIN {s}.queue AS q ON q.name = r.queue \
+         WHERE q.counted AND NOT EXISTS (SELECT FROM {s}.slot AS s WHERE s.run = r.id)",
     ),
     ("a run that is held twice", "SELECT run FROM {s}.held GROUP BY run HAVING count(*) > 1"),
     (

@@ -97,3 +97,23 @@ async fn whatever_meets_over_a_run_that_some_of_its_attempts_have_stirred_takes_
 async fn whatever_meets_over_attempts_of_a_dead_node_takes_turns() {
     meet_all(World::SpreadDead).await;
 }
+
+#[tokio::test]
+async fn whatever_meets_over_a_queue_with_limits_takes_turns() {
+    meet_all(World::Limited).await;
+}
+
+#[tokio::test]
+async fn whatever_meets_over_a_queue_that_keeps_its_slots_takes_turns() {
+    meet_all(World::Kept).await;
+}
+
+#[tokio::test]
+async fn whatever_wants_the_key_of_a_delayed_run_takes_turns() {
+    meet_all(World::Taken).await;
+}
+
+#[tokio::test]
+async fn whatever_wants_the_key_of_a_held_run_takes_turns() {
+    meet_all(World::TakenHeld).await;
+}

@@ -237,6 +237,7 @@ async fn look(store: &dyn Store) -> String {
         nodes
     });
     seen += &show(nodes);
+    seen += &show(store.queues(None).await);
     for key in ["k", "l"] {
         seen += &show(store.by_key(etl(), key.into()).await);
     }

@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use windlass_core::{ClaimId, NodeId, RunId, RunState, Time};
 use windlass_store::{
-    Act, Claim, Discard, Idle, Keyed, Memory, NewNode, NewRun, OUTCOME, Reach, Store, Wait,
-    conformance::TestClock,
+    Act, Claim, Discard, Idle, KeyConflict, Keyed, Memory, NewNode, NewRun, OUTCOME, QueueChange,
+    QueueLimits, Reach, Store, Wait, conformance::TestClock,
 };
 
 use crate::{
     acts::{
         CARED_FOR, CHILD, FIRST, HELD, LATER, NEW, NEWER, ONE, SECOND, STALE, TAKEN, THREE, TWO, V1, V2,
         bytes, child_of, claim_of, definition, deliver, end, end_child, end_idle, etl, forget, keyed,
-        message, new_run, node_of, owned, park, publish, record, start, task, tasks_of, wait_for, withdraw,
+        lined_up, message, new_run, node_of, owned, park, publish, record, replacing, start, taking, task,
+        tasks_of, wait_for, withdraw,
     },
     ask::Ask,
     call::{Call, started},
@@ -57,6 +58,14 @@ pub enum World {
     Family,
     /// The same, and the parent waits for its children, held by nobody, and its time has come.
     Expecting,
+    /// A queue has limits, a node holds one of its runs, and more are ready: of the same key, and of others.
+    Limited,
+    /// The same with slots that are kept, and the run waits.
+    Kept,
+    /// A delayed run has a key.
+    Taken,
+    /// The same, and a node holds the run.
+    TakenHeld,
     /// There are no runs yet.
     Empty,
 }
@@ -96,6 +105,31 @@ impl World {
         }
         let later = TestClock::START + STALE + Duration::from_secs(1);
         match self {
+            Self::Limited | Self::Kept => {
+                let hold = self == Self::Kept;
+                put(stage, Ask::ChangeQueue(QueueChange::Limits(QueueLimits { hold, ..TWO_AND_ONE }))).await;
+                put(stage, Ask::commit(None, vec![(FIRST, lined_up("a"))])).await;
+                put(stage, claim_of(ONE, HELD.0)).await;
+                for (run, key) in [(SECOND, "a"), (NEW, "b"), (NEWER, "c")] {
+                    put(stage, Ask::commit(None, vec![(run, lined_up(key))])).await;
+                }
+                if self == Self::Kept {
+                    put(stage, Ask::commit(ONE, vec![(FIRST, park(HELD, vec![], wait_for("go")))])).await;
+                    return kept();
+                }
+                limited()
+            }
+            Self::Taken => {
+                let delay = Some(Duration::from_secs(3600));
+                let Act::Start(new) = taking(KeyConflict::Debounce) else { unreachable!("it is a start") };
+                put(stage, Ask::commit(None, vec![(FIRST, start(NewRun { delay, ..*new }))])).await;
+                taken()
+            }
+            Self::TakenHeld => {
+                put(stage, Ask::commit(None, vec![(FIRST, keyed("k", 1))])).await;
+                put(stage, claim_of(ONE, HELD.0)).await;
+                taken_and_held()
+            }
             Self::Empty => empty(),
             Self::Ready => {
                 put(stage, Ask::commit(None, vec![(FIRST, start(new_run()))])).await;
@@ -201,6 +235,85 @@ fn held(message: i64) -> Vec<Part> {
         others("discard", discard(&[FIRST])),
     ]);
     parts
+}
+
+/// Two runs at once, and one of each key.
+const TWO_AND_ONE: QueueLimits = QueueLimits { concurrency: Some(2), per_key: Some(1), ..QueueLimits::NONE };
+
+fn limited() -> Vec<Part> {
+    let acts = [
+        ("record", record(vec![])),
+        ("end", end()),
+        ("park for a topic", park(HELD, vec![], wait_for("go"))),
+        ("release", Act::Release { claim: HELD }),
+    ];
+    let part = |(name, act)| Part { name, ask: Ask::commit(ONE, vec![(FIRST, act)]), is_holders: true };
+    let mut parts: Vec<Part> = acts.into_iter().map(part).collect();
+    // It writes only what it was answered to hold.
+    parts.push(Part { name: "claim again", ask: claim_of(ONE, HELD.0), is_holders: true });
+    parts.extend(in_line());
+    parts.extend([
+        others("leave", Ask::Leave(ONE)),
+        others("end_idle of the next", Ask::commit(None, vec![(SECOND, end_idle(Idle::Any))])),
+    ]);
+    parts
+}
+
+fn kept() -> Vec<Part> {
+    let mut parts = in_line();
+    parts.extend([
+        others("claim again", claim_of(ONE, HELD.0)),
+        others("send", Ask::commit(None, vec![(FIRST, message("go", None))])),
+        others("call send", Call::send(FIRST, "go", None)),
+        others("end_idle", Ask::commit(None, vec![(FIRST, end_idle(Idle::Any))])),
+    ]);
+    parts
+}
+
+/// What may be done to a queue with limits, and to what is in it.
+fn in_line() -> Vec<Part> {
+    let more = QueueLimits { concurrency: Some(3), ..TWO_AND_ONE };
+    vec![
+        others("claim", claim_of(TWO, 7)),
+        others("claim by another", claim_of(THREE, 8)),
+        others("start", Ask::commit(None, vec![(LATER[0], lined_up("d"))])),
+        others("start owned", Ask::commit(TWO, vec![(LATER[1], owned(9))])),
+        others("raise a limit", Ask::ChangeQueue(QueueChange::Limits(QueueLimits { hold: true, ..more }))),
+        others("pause", Ask::ChangeQueue(QueueChange::Paused(true))),
+    ]
+}
+
+fn taken() -> Vec<Part> {
+    let mut parts = takers();
+    parts.push(others("send with a key", Ask::commit(None, vec![(FIRST, message("go", Some("k")))])));
+    parts
+}
+
+fn taken_and_held() -> Vec<Part> {
+    let acts = [
+        ("end", end()),
+        ("park for a cancel", park(HELD, vec![], wait_for("!cancel"))),
+        ("release", Act::Release { claim: HELD }),
+    ];
+    let part = |(name, act)| Part { name, ask: Ask::commit(ONE, vec![(FIRST, act)]), is_holders: true };
+    let mut parts: Vec<Part> = acts.into_iter().map(part).collect();
+    parts.extend(takers());
+    parts.push(others("leave", Ask::Leave(ONE)));
+    parts
+}
+
+/// Who wants a key that a run has.
+fn takers() -> Vec<Part> {
+    let take = |name, run, conflict| others(name, Ask::commit(None, vec![(run, taking(conflict))]));
+    vec![
+        take("replace", LATER[0], replacing()),
+        take("replace by another", LATER[1], replacing()),
+        take("debounce", LATER[2], KeyConflict::Debounce),
+        take("reject", LATER[3], KeyConflict::Reject),
+        others("start with the key", Ask::commit(None, vec![(LATER[4], keyed("k", 1))])),
+        others("end_idle", Ask::commit(None, vec![(FIRST, end_idle(Idle::Any))])),
+        others("claim", claim_of(TWO, 7)),
+    ]
 }
 
 fn spread(message: i64) -> Vec<Part> {
