@@ -34,7 +34,7 @@ test("an admin comes in, stays in after a reload, sees who changed what, and goe
 test("a viewer sees all and is offered nothing that changes it", async () => {
   const page = await enter(machine.viewer);
   await page.getByRole("heading", { name: "Overview" }).waitFor();
-  expect(await page.getByRole("link", { name: "Audit" }).count()).toBe(0);
+  await expect.poll(() => page.getByRole("link", { name: "Audit" }).count()).toBe(0);
   await page.getByRole("link", { name: "Runs", exact: true }).click();
   await page.locator("[data-run]").first().waitFor();
   expect(await page.getByRole("checkbox").count()).toBe(0);

@@ -22,7 +22,7 @@ const HARBOURS = {
   busy: ["--prefix", "/ops/windlass"],
   empty: ["--empty"],
   fresh: ["--empty"],
-  full: ["--runs", "1000", "--still"],
+  full: ["--runs", "1000", "--past", "100000", "--still"],
   locked: ["--keys"],
 } as const;
 

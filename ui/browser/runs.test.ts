@@ -49,6 +49,49 @@ test("the list is live, and holds still under a pointer", async () => {
   await expect.poll(() => page.locator("[data-run]").count()).toBe(2);
 });
 
+test("a hundred thousand runs are scrolled, counted and searched", { timeout: 120_000 }, async () => {
+  const page = await visit(`${machine.full}runs`);
+  await page.locator("[data-run]").first().waitFor();
+  const tab = page.getByRole("button", { name: "Completed" });
+  // Where there are many they are estimated.
+  await expect.poll(() => tab.innerText()).toMatch(/(\d,\d{3}|K)\+/);
+  const list = page.locator(".runs");
+  const height = () => list.evaluate((runs) => runs.scrollHeight);
+  for (let rows = 1_000; rows <= 10_000; rows += 1_000) {
+    // To the end of what is there, as fast as more of it comes.
+    await expect
+      .poll(
+        async () => {
+          await list.evaluate((runs) => runs.scrollTo({ top: runs.scrollHeight }));
+          return height();
+        },
+        { timeout: 20_000, interval: 20 },
+      )
+      .toBeGreaterThan(rows * 38);
+  }
+  expect(await page.locator(".all [role=row]").count()).toBeLessThan(100);
+  await page.locator("[data-run]").first().waitFor();
+  await picture(page, "runs-many");
+  await page.goto(`${machine.full}runs?tag=past&state=completed`);
+  await page.locator("[data-run]").first().waitFor();
+  // Where nothing fits, the search does not go on for ever by itself.
+  await page.goto(`${machine.full}runs?tag=past&state=failed`);
+  await page.getByText("Looked back to").waitFor();
+  await picture(page, "runs-waits");
+  await isAccessible(page);
+  const none = page.getByRole("heading", { name: "No run fits" });
+  const goOn = page.getByRole("button", { name: "Go on" });
+  await expect
+    .poll(
+      async () => {
+        if (await goOn.isVisible()) await goOn.click();
+        return none.isVisible();
+      },
+      { timeout: 30_000 },
+    )
+    .toBe(true);
+});
+
 test("chosen runs are retried, and the whole filter is counted before it is discarded", async () => {
   const address = machine.empty;
   for (let count = 0; count < 3; count++)

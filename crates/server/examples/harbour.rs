@@ -4,7 +4,7 @@
 //! cargo run -p windlass-server --example harbour -- --port 7171
 //! ```
 //!
-//! `--runs N` starts so many more runs at once, `--prefix /some/path` mounts the router there, `--empty` has workflows and
+//! `--runs N` starts so many more runs at once, `--past N` has so many that ended before, `--prefix /some/path` mounts the router there, `--empty` has workflows and
 //! nothing to do, `--still` begins and starts nothing after that, and `--keys` asks for keys, which it prints.
 
 use std::{collections::HashMap, time::Duration};
@@ -272,7 +272,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let wanted = Wanted::read()?;
     tracing_subscriber::registry().with(windlass::log_layer()).init();
     record_metrics()?;
-    let engine = Engine::open("sqlite::memory:")
+    let past = if wanted.past > 0 { Some(past(wanted.past).await?) } else { None };
+    let engine = Engine::open(past.as_ref().map_or_else(|| "sqlite::memory:".to_owned(), url))
         .queue("cranes", 20)
         .queue("signals", 100)
         .resource(Captain)
@@ -310,6 +311,58 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     trade(&engine).await?;
     Ok(())
+}
+
+/// A database with so many runs that have ended: one, and copies of all of its rows.
+async fn past(runs: u32) -> Result<tempfile::NamedTempFile, Box<dyn std::error::Error>> {
+    let file = tempfile::NamedTempFile::new()?;
+    let engine = Engine::open(url(&file)).queue("signals", 1).workflow(signal::workflow()).launch().await?;
+    let run = engine.start(signal::workflow(), 1).queue("signals").tag("past").await?;
+    let id = *run.id().as_bytes();
+    run.await?;
+    engine.stop().await?;
+    drop(engine);
+    let database = rusqlite::Connection::open(file.path())?;
+    database.execute_batch("PRAGMA synchronous = OFF; BEGIN IMMEDIATE")?;
+    let names = |sql: &str, of: &str| -> rusqlite::Result<Vec<String>> {
+        database.prepare(sql)?.query_map([of], |row| row.get(0))?.collect()
+    };
+    for table in names("SELECT name FROM sqlite_master WHERE type = ?", "table")? {
+        // But for numbers that the database gives out itself.
+        let columns = names(
+            "SELECT name FROM pragma_table_info(?1) WHERE NOT (upper(type) = 'INTEGER' AND pk = 1 \
+             AND (SELECT max(pk) FROM pragma_table_info(?1)) = 1) ORDER BY cid",
+            &table,
+        )?;
+        for run in &columns {
+            let there = format!("SELECT count(*) FROM \"{table}\" WHERE \"{run}\" = ?");
+            if database.query_row(&there, [id], |row| row.get::<_, u32>(0))? == 0 {
+                continue;
+            }
+            // Ids begin with a time: the copies are older.
+            let value = |column: &String| match column == run {
+                true => "unhex(printf('%016x%016x', ?2 - i, i * 2654435761))".to_owned(),
+                false => format!("t.\"{column}\""),
+            };
+            let values: Vec<String> = columns.iter().map(value).collect();
+            let copy = format!(
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?3) \
+                 INSERT INTO \"{table}\" (\"{}\") SELECT {} FROM n CROSS JOIN \"{table}\" AS t WHERE t.\"{run}\" = ?1",
+                columns.join("\", \""),
+                values.join(", ")
+            );
+            let mut first = [0; 8];
+            first.copy_from_slice(&id[..8]);
+            database.execute(&copy, rusqlite::params![id, i64::from_be_bytes(first), runs])?;
+            break;
+        }
+    }
+    database.execute_batch("COMMIT")?;
+    Ok(file)
+}
+
+fn url(file: &tempfile::NamedTempFile) -> String {
+    format!("sqlite://{}", file.path().display())
 }
 
 /// Declares queues and schedules, and starts one of everything.
@@ -378,6 +431,7 @@ async fn trade(engine: &Engine) -> Result<(), windlass::Error> {
 struct Wanted {
     port: u16,
     runs: u32,
+    past: u32,
     prefix: String,
     also: Vec<String>,
 }
@@ -390,7 +444,7 @@ impl Wanted {
         while let Some(word) = words.next() {
             match word.strip_prefix("--") {
                 Some(name @ ("empty" | "keys" | "still")) => also.push(name.to_owned()),
-                Some(name @ ("port" | "runs" | "prefix")) => {
+                Some(name @ ("port" | "runs" | "past" | "prefix")) => {
                     let value = words.next().ok_or_else(|| format!("--{name} wants a value"))?;
                     said.insert(name.to_owned(), value);
                 }
@@ -401,6 +455,7 @@ impl Wanted {
         Ok(Self {
             port: number("port").parse()?,
             runs: number("runs").parse()?,
+            past: number("past").parse()?,
             prefix: said.get("prefix").cloned().unwrap_or_default(),
             also,
         })
