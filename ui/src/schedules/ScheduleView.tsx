@@ -160,7 +160,7 @@ function Shown({ one }: { one: Schedule }) {
               <span className="faint past">
                 <Moment at={past.at} />
               </span>
-              <span className="wide-cell">{past.words}</span>
+              <span className="past-words">{past.words}</span>
             </li>
           ))}
         </ol>
