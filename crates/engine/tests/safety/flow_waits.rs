@@ -96,7 +96,8 @@ async fn launch(room: &Room, diary: &Arc<Diary>) -> Engine {
     engine.launch().await.expect("it launches")
 }
 
-async fn until(room: &Room, run: RunId, state: RunState) {
+/// Waits until a run stands so.
+pub async fn until(room: &Room, run: RunId, state: RunState) {
     let store = room.store().await;
     eventually_async("the run stands so", PATIENCE, || async {
         let image = store.load(run).await.expect("a run can be loaded").expect("the run is there");
@@ -105,7 +106,8 @@ async fn until(room: &Room, run: RunId, state: RunState) {
     .await;
 }
 
-async fn in_time<T>(what: impl Future<Output = T>) -> T {
+/// Waits for something that must not take for ever.
+pub async fn in_time<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, what).await.expect("the run goes on")
 }
 

@@ -23,6 +23,7 @@ mod faulty;
 mod fencing;
 mod flow_sweep;
 mod flow_time;
+mod flow_traps;
 mod flow_waits;
 mod frozen_writer;
 mod graph;
