@@ -10,6 +10,7 @@ mod on_both;
 
 #[cfg(feature = "schedule")]
 mod batches;
+mod cancelling;
 mod child;
 mod crash_sweep;
 mod disk_full;
