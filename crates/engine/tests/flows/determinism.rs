@@ -7,7 +7,10 @@ use std::{
 
 use windlass::{Failure, Flow, ForeignWaits, Res, Result, RunState, testing::Lab};
 
-use crate::common::{Fut, Tally, function};
+use crate::{
+    common::{Fut, Tally, function},
+    logs::Ear,
+};
 
 fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -181,5 +184,86 @@ async fn a_wait_for_something_that_is_not_recorded_fails_in_a_laboratory_and_nam
     let other = other.foreign_waits(ForeignWaits::Warn).launch().await?;
     engine.stop().await?;
     other.start(flow(), ()).await?.await?;
+    Ok(())
+}
+
+/// Waits for something that is not recorded, in this way, after a step.
+fn strays<'a>(cx: &'a Flow, how: String, tally: Res<Tally>) -> Fut<'a, ()> {
+    Box::pin(async move {
+        step(cx, &tally, "first").await?;
+        let later = || async {
+            tokio::time::sleep(secs(1)).await;
+        };
+        match &*how {
+            "a timer" => later().await,
+            "a race" => tokio::select! {
+                () = later() => {}
+                // Far enough off to be second, and too near to be parked for.
+                ended = cx.sleep(secs(2)) => ended?,
+            },
+            "a task" => tokio::spawn(later()).await.expect("it does not panic"),
+            "a channel" => {
+                let (sender, word) = tokio::sync::oneshot::channel();
+                tokio::spawn(async move {
+                    later().await;
+                    sender.send(()).ok();
+                });
+                word.await.expect("the word is sent");
+            }
+            how => unreachable!("{how}"),
+        }
+        cx.sleep(secs(60)).await?;
+        step(cx, &tally, "second").await
+    })
+}
+
+const WAYS: [&str; 4] = ["a timer", "a race", "a task", "a channel"];
+
+#[windlass::test]
+async fn every_wait_for_something_that_is_not_recorded_is_an_error_in_a_laboratory(lab: Lab) -> Result<()> {
+    let flow = || function("strays", strays);
+    let tally = Tally::default();
+    let engine = lab.engine().resource(tally.clone()).workflow(flow()).park_after(secs(3)).launch().await?;
+    for how in WAYS {
+        let error = engine.start(flow(), how.to_owned()).await?.await.unwrap_err().to_string();
+        assert!(error.contains("waits after `first` for something that is not recorded"), "{how}: {error}");
+    }
+    assert_eq!((tally.of("first"), tally.of("second")), (WAYS.len(), 0));
+    Ok(())
+}
+
+#[windlass::test]
+async fn every_wait_for_something_that_is_not_recorded_is_one_warning_outside_and_is_never_parked(
+    lab: Lab,
+) -> Result<()> {
+    let flow = || function("strays", strays);
+    for how in WAYS {
+        let ear = Ear::default();
+        let _ear = tracing::subscriber::set_default(ear.clone());
+        let engine =
+            lab.engine().resource(Tally::default()).workflow(flow()).foreign_waits(ForeignWaits::Warn);
+        let engine = engine.park_after(secs(3)).launch().await?;
+        let mut run = engine.start(flow(), how.to_owned()).await?;
+        let ended = &mut run;
+        tokio::pin!(ended);
+        let mut states = Vec::new();
+        let result = loop {
+            tokio::select! {
+                biased;
+                ended = &mut ended => break ended,
+                () = lab.advance(Duration::from_millis(500)) => {
+                    let found = engine.runs().list().await?;
+                    states.push(found[0].standing.state());
+                }
+            }
+        };
+        result?;
+        assert!(
+            states.len() > 100 && states.iter().all(|state| *state == RunState::Running),
+            "{how}: {states:?}"
+        );
+        assert_eq!(ear.times("waits after `first` for something that is not recorded"), 1, "{how}");
+        engine.stop().await?;
+    }
     Ok(())
 }

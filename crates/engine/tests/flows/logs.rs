@@ -18,10 +18,11 @@ use crate::common::{Fut, Tally, function};
 
 /// Keeps what is logged.
 #[derive(Clone, Default)]
-struct Ear(Arc<Mutex<Vec<String>>>);
+pub struct Ear(Arc<Mutex<Vec<String>>>);
 
 impl Ear {
-    fn times(&self, what: &str) -> usize {
+    /// How often something was logged with these words in it.
+    pub fn times(&self, what: &str) -> usize {
         self.0.lock().iter().filter(|line| line.contains(what)).count()
     }
 }
