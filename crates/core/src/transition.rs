@@ -20,6 +20,14 @@ pub struct Transition<S: 'static> {
     pub why: &'static str,
 }
 
+impl<S> Transition<S> {
+    /// Whether a person makes it by retrying the run.
+    #[must_use]
+    pub fn is_retry(&self) -> bool {
+        self.why.starts_with("retry:")
+    }
+}
+
 const fn run(from: RunState, to: RunState, why: &'static str) -> Transition<RunState> {
     Transition { from, to, why }
 }
@@ -100,6 +108,21 @@ impl RunState {
     #[must_use]
     pub fn may_become(self, to: Self) -> bool {
         RUN_TRANSITIONS.iter().any(|step| step.from == self && step.to == to)
+    }
+
+    /// Whether a run in this state may be in that state later, by steps like these. Whoever looks at a run from time to time
+    /// does not see every state that it is in.
+    #[must_use]
+    pub fn leads_to(self, to: Self, like: impl Fn(&Transition<Self>) -> bool) -> bool {
+        let mut reached = vec![self];
+        let mut next = 0;
+        while let Some(&at) = reached.get(next) {
+            let steps = RUN_TRANSITIONS.iter().filter(|step| step.from == at && like(step));
+            let fresh: Vec<Self> = steps.map(|step| step.to).filter(|to| !reached.contains(to)).collect();
+            reached.extend(fresh);
+            next += 1;
+        }
+        reached.contains(&to)
     }
 
     /// What the state means, in one sentence.
@@ -199,16 +222,15 @@ mod tests {
         }
         for state in all {
             assert!(reached.contains(state), "{state:?} cannot be reached");
-            let leads_on = steps.iter().any(|step| step.from == *state && !step.why.starts_with("retry:"));
+            let leads_on = steps.iter().any(|step| step.from == *state && !step.is_retry());
             assert_eq!(leads_on, !is_terminal(*state), "only a retry leaves {state:?} if it is an end");
         }
         let pairs: HashSet<_> = steps.iter().map(|step| (step.from, step.to)).collect();
         assert_eq!(pairs.len(), steps.len(), "no step is listed twice");
         for step in steps {
             assert_ne!(step.from, step.to);
-            let is_retry = step.why.starts_with("retry:");
-            assert_eq!(is_retry, is_terminal(step.from), "{step:?}");
-            assert!(!(is_retry && is_terminal(step.to)), "a retry leads away from an end: {step:?}");
+            assert_eq!(step.is_retry(), is_terminal(step.from), "{step:?}");
+            assert!(!(step.is_retry() && is_terminal(step.to)), "a retry leads away from an end: {step:?}");
         }
         // From everywhere, an end can be reached.
         let mut ending: HashSet<S> = all.iter().copied().filter(|state| is_terminal(*state)).collect();
@@ -237,6 +259,18 @@ mod tests {
         assert!(!Pending.may_become(Completed));
         assert!(TaskState::Running.may_become(TaskState::Ready));
         assert!(!TaskState::Pending.may_become(TaskState::Running));
+    }
+
+    #[test]
+    fn an_end_leads_somewhere_else_by_a_retry_alone_and_completion_never() {
+        for from in RunState::TERMINAL {
+            for to in RunState::ALL {
+                assert_eq!(from.leads_to(to, |step| !step.is_retry()), from == to, "{from} to {to}");
+                assert_eq!(from.leads_to(to, |_| true), from == to || from != Completed, "{from} to {to}");
+            }
+        }
+        assert!(RunState::ALL.iter().all(|to| Pending.leads_to(*to, |step| !step.is_retry())));
+        assert!(!Running.leads_to(Pending, |step| !step.is_retry() && step.from != Paused), "it has begun");
     }
 
     #[test]

@@ -237,16 +237,95 @@ async fn cancel_against_complete_gives_exactly_one_end(lab: Lab) -> Result<()> {
     Ok(())
 }
 
+#[workflow]
+mod easy {
+    use super::*;
+
+    #[task]
+    pub async fn only() -> Result<u32> {
+        Ok(1)
+    }
+}
+
+/// More than one portion of them.
+const MANY: usize = 250;
+
 #[windlass::test]
-async fn many_runs_are_cancelled_and_retried_by_a_filter(lab: Lab) -> Result<()> {
+async fn many_runs_are_paused_resumed_cancelled_and_retried_by_a_filter(lab: Lab) -> Result<()> {
+    let engine = lab.engine().workflow(easy::workflow()).launch().await?;
+    let hour = Duration::from_secs(3600);
+    let all = ["paused", "cancelled"];
+    for tag in all {
+        engine.start_many(easy::workflow(), vec![(); MANY]).delay(hour).tag(tag).await?;
+    }
+    engine.start_many(easy::workflow(), vec![(); 10]).delay(hour).tag("other").await?;
+    let [paused, cancelled] = all.map(|tag| move |engine: &Engine| engine.runs().workflow("easy").tag(tag));
+    let whole = |bulk: windlass::Bulk| assert_eq!((bulk.done, bulk.passed_over), (MANY, 0));
+    let count = async |runs: windlass::Runs| runs.limit(1000).list().await.map(|runs| runs.len());
+
+    whole(paused(&engine).pause_all().await?);
+    whole(cancelled(&engine).cancel_all("clean-up").await?);
+    lab.advance(hour * 2).await;
+    assert_eq!(count(paused(&engine).state(RunState::Paused)).await?, MANY);
+    assert_eq!(count(cancelled(&engine).state(RunState::Cancelled)).await?, MANY);
+    assert_eq!(count(engine.runs().completed()).await?, 10, "the others went on");
+
+    assert_eq!(paused(&engine).retry_all().await?.done, 0, "none of them has ended");
+    assert_eq!(cancelled(&engine).resume_all().await?.done, 0, "all of them have ended");
+    whole(paused(&engine).resume_all().await?);
+    whole(cancelled(&engine).retry_all().await?);
+    lab.advance(Duration::from_secs(1)).await;
+    assert_eq!(count(engine.runs().completed()).await?, MANY * 2 + 10);
+    assert_eq!(engine.runs().cancel_all("nothing to do").await?.done, 0);
+    assert_eq!(engine.runs().retry_all().await?.done, 0);
+    Ok(())
+}
+
+/// What a watcher sees, up to the end.
+async fn states(mut watch: windlass::Watch) -> windlass::Result<Vec<RunState>, windlass::Error> {
+    let mut states = Vec::new();
+    while let Some(update) = watch.next().await {
+        match update? {
+            windlass::Update::State(state) | windlass::Update::Ended { state, .. } => states.push(state),
+            _ => {}
+        }
+    }
+    Ok(states)
+}
+
+#[windlass::test]
+async fn every_state_that_a_watcher_sees_may_follow_the_one_before(lab: Lab) -> Result<()> {
     let gate = Arc::new(Gate::default());
     let engine = launch(&lab, &gate).await?;
-    engine.start_many(gated::workflow(), vec![(); 250]).delay(Duration::from_secs(60)).tag("old").await?;
-    engine.start_many(gated::workflow(), vec![(); 10]).delay(Duration::from_secs(60)).tag("new").await?;
-    let bulk = engine.runs().workflow("gated").tag("old").cancel_all("clean-up").await?;
-    assert_eq!((bulk.done, bulk.passed_over), (250, 0));
-    assert_eq!(engine.runs().state(RunState::Cancelled).limit(1000).list().await?.len(), 250);
-    assert_eq!(engine.runs().pending().list().await?.len(), 10);
-    assert_eq!(engine.runs().completed().cancel_all("nothing to do").await?.done, 0);
+    let mut run = engine.start(gated::workflow(), ()).delay(Duration::from_secs(60)).await?;
+    let first = tokio::spawn(states(run.watch()));
+    lab.advance(Duration::from_secs(1)).await;
+    run.pause().await?;
+    // It is paused when its time has come.
+    lab.advance(Duration::from_secs(120)).await;
+    run.resume().await?;
+    lab.advance(Duration::from_secs(1)).await;
+    gate.entered.notified().await;
+    run.cancel("once").await?;
+    lab.advance(Duration::from_secs(60)).await;
+    let first = first.await.expect("nothing panics")?;
+    run.retry().await?;
+    let second = tokio::spawn(states(run.watch()));
+    gate.open.notify_one();
+    assert_eq!((&mut run).await?, 3);
+    let second = second.await.expect("nothing panics")?;
+    for state in [RunState::Pending, RunState::Paused, RunState::Running, RunState::Cancelled] {
+        assert!(first.contains(&state), "{state} was not seen: {first:?}");
+    }
+    assert_eq!(second.last(), Some(&RunState::Completed));
+    let mut before = RunState::Pending;
+    for (number, after) in first.iter().chain(&second).enumerate() {
+        let is_retried = number == first.len();
+        assert!(
+            before.leads_to(*after, |step| !step.is_retry() || is_retried),
+            "{before} does not lead to {after}: {first:?}, then {second:?}"
+        );
+        before = *after;
+    }
     Ok(())
 }

@@ -1,15 +1,15 @@
 //! Two stores side by side.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
-use windlass_core::{ClaimId, NodeId, RunId};
+use windlass_core::{ClaimId, NodeId, RunId, RunState};
 
 use super::{
     Dice, Disagreement, Duel,
     ask::{Ask, Names, show},
 };
 use crate::{
-    Claim, DefinitionId, DefinitionRow, Place, Query, RunImage, SpreadClaim, Store, Unit,
+    Act, Claim, DefinitionId, DefinitionRow, Place, Query, RunImage, SpreadClaim, Store, Unit,
     conformance::{Failing, Fixture, scene::b},
 };
 
@@ -37,6 +37,20 @@ pub(super) struct World {
     /// Every claim of published attempts that there ever was.
     pub(super) task_claims: Vec<ClaimId>,
     pub(super) kills: bool,
+}
+
+impl World {
+    /// Where the runs stand.
+    fn states(&self) -> HashMap<RunId, RunState> {
+        self.images.iter().map(|image| (image.run.id, image.standing.state())).collect()
+    }
+}
+
+/// The runs that an operation may retry.
+fn reopened(ask: &Ask) -> Vec<RunId> {
+    let Ask::Commit(_, units) = ask else { return Vec::new() };
+    let reopens = units.iter().filter(|unit| matches!(unit.act, Act::Reopen { .. }));
+    reopens.map(|unit| unit.run).collect()
 }
 
 /// A model and a store under test in one duel.
@@ -99,6 +113,8 @@ impl<M: Fixture, S: Fixture> Arena<M, S> {
 
     async fn step(&mut self, ask: Ask, how: Option<Failing>, everything: bool) -> Result<(), Difference> {
         let touched = self.world.remember(&ask);
+        let before = self.world.states();
+        let reopened = reopened(&ask);
         let (subject, is_twice) = match how {
             Some(how) => self.ask_with_fault(&ask, how).await,
             None => (self.ask_subject(&ask).await, false),
@@ -108,7 +124,23 @@ impl<M: Fixture, S: Fixture> Arena<M, S> {
             model = ask.put(&self.model.0, &*self.model.1, &self.ours).await;
         }
         differ("the answer", model, subject)?;
-        self.look_around(if everything { None } else { Some(touched) }).await
+        self.look_around(if everything { None } else { Some(touched) }).await?;
+        self.check_steps(&before, &reopened)
+    }
+
+    /// Whether legal steps lead from where every run stood to where it stands: an operation may be several. What the two
+    /// agree on can be wrong too.
+    fn check_steps(&self, before: &HashMap<RunId, RunState>, reopened: &[RunId]) -> Result<(), Difference> {
+        for (run, is) in self.world.states() {
+            // Whoever retries has seen which end it is that is left; a generation has no other.
+            let begins = reopened.contains(&run) || !before.contains_key(&run);
+            let was = before.get(&run).copied().filter(|_| !begins).unwrap_or(RunState::Pending);
+            if !was.leads_to(is, |step| !step.is_retry()) {
+                let about = format!("the steps of run {run}: nothing legal leads from {was} to {is}");
+                return Err((about, is.to_string(), is.to_string()));
+            }
+        }
+        Ok(())
     }
 
     async fn ask_subject(&self, ask: &Ask) -> String {
