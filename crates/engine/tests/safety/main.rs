@@ -43,6 +43,7 @@ mod program;
 #[path = "../transactions/proxy.rs"]
 mod proxy;
 mod queues;
+mod race;
 mod relay;
 mod role;
 mod room;
@@ -57,6 +58,7 @@ mod stopping;
 mod three_machines;
 mod three_processes;
 mod turnstile;
+mod upgrade;
 mod voyage;
 mod voyages;
 mod zombie;
