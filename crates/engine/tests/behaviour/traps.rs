@@ -9,7 +9,7 @@ use std::{
 };
 
 use windlass::{
-    RunState,
+    RunState, TaskState,
     prelude::*,
     store::{Call, Memory, Side, Verdict},
     testing::Lab,
@@ -213,4 +213,166 @@ async fn pipelined_dependents_start_at_once_and_the_end_waits_for_every_record(l
         .await?;
     assert!(boundaries >= 4, "{boundaries}");
     Ok(())
+}
+
+#[workflow(output = load)]
+mod imports {
+    use super::*;
+
+    #[task]
+    pub async fn load() -> Result<u32> {
+        Err("the file is gone".into())
+    }
+
+    #[task]
+    pub async fn check(load: u32) -> Result<u32> {
+        Ok(load)
+    }
+}
+
+#[workflow(output = load)]
+mod exports {
+    use super::*;
+
+    #[task]
+    pub async fn load() -> Result<u32> {
+        Ok(5)
+    }
+}
+
+#[windlass::test]
+async fn task_names_are_unique_in_a_workflow_and_not_in_a_program(lab: Lab) -> Result<()> {
+    let engine = lab.engine().workflow(imports::workflow()).workflow(exports::workflow()).launch().await?;
+    assert_eq!(engine.start(exports::workflow(), ()).await?.await?, 5);
+    assert_eq!(engine.start(imports::workflow(), ()).await?.await.unwrap_err().code(), "run_failed");
+    let task = || Task::new("load", |_| async { Ok(()) });
+    let problems = Workflow::builder("twice").task(task()).task(task()).build().unwrap_err().to_string();
+    assert!(problems.contains("two tasks are called `load`"), "{problems}");
+    Ok(())
+}
+
+#[windlass::test]
+async fn the_error_of_a_failed_task_is_read_where_it_was_written(lab: Lab) -> Result<()> {
+    let engine = lab.engine().workflow(imports::workflow()).launch().await?;
+    let run = engine.start(imports::workflow(), ()).await?;
+    let id = run.id();
+    let error = run.await.unwrap_err().to_string();
+    assert!(error.contains("load: the file is gone"), "{error}");
+    lab.crash(&engine);
+    let other = lab.engine().workflow(imports::workflow()).launch().await?;
+    let status = other.run(&imports::workflow(), id).status().await?;
+    let load = status.task("load").unwrap();
+    let messages = [load.failure.as_ref(), load.attempts[0].failure.as_ref()];
+    assert_eq!(messages.map(|failure| &*failure.unwrap().message), ["the file is gone"; 2]);
+    let check = status.task("check").unwrap();
+    assert_eq!((check.state, check.failure.is_some()), (TaskState::Skipped, false), "it never began");
+    Ok(())
+}
+
+#[windlass::test]
+async fn a_rescue_resurrects_no_finished_run(lab: Lab) -> Result<()> {
+    let first = lab.engine().workflow(slow::workflow()).launch().await?;
+    let finished = first.start(slow::workflow(), 1).await?;
+    let id = finished.id();
+    let live = first.start(slow::workflow(), 100).await?.id();
+    assert_eq!(finished.await?, 1);
+    lab.crash(&first);
+    let second = lab.engine().workflow(slow::workflow()).launch().await?;
+    assert_eq!(second.run(&slow::workflow(), live).await?, 100);
+    let status = second.run(&slow::workflow(), id).status().await?;
+    assert_eq!((status.state, status.recoveries), (RunState::Completed, 0));
+    assert_eq!(second.run(&slow::workflow(), live).status().await?.recoveries, 1);
+    assert_eq!(lab.attempts("sleepy"), 3, "the finished one once, the other again");
+    Ok(())
+}
+
+/// Fails in every way that there is.
+#[workflow(output = flaky)]
+mod trouble {
+    use super::*;
+
+    #[task(retry(attempts = 3, delay = "1ms", jitter = 0.0))]
+    pub async fn flaky(cx: &Cx) -> Result<u32> {
+        match cx.attempt() {
+            3 => Ok(1),
+            attempt => Err(Failure::new(format!("attempt {attempt}"))),
+        }
+    }
+
+    #[task(retry(attempts = 2, delay = "1ms", jitter = 0.0))]
+    pub async fn panics() -> Result<u32> {
+        panic!("on purpose")
+    }
+
+    #[task(timeout = "20ms", retry(on = never))]
+    pub async fn slow() -> Result<u32> {
+        std::future::pending().await
+    }
+
+    #[task(retry(attempts = 9, delay = "1ms"))]
+    pub async fn gives_up() -> Result<u32> {
+        Err(Failure::permanent("no such account"))
+    }
+
+    #[task(allow_failure, retry(on = never))]
+    pub async fn tolerated() -> Result<u32> {
+        Err("never mind".into())
+    }
+
+    #[task]
+    pub async fn skipped(slow: u32) -> Result<u32> {
+        Ok(slow)
+    }
+
+    #[task(when = failed(panics))]
+    pub async fn tidies(panics: Option<u32>) -> Result<bool> {
+        Ok(panics.is_none())
+    }
+}
+
+/// What is recorded of a run, without its times.
+async fn recorded(engine: Engine) -> Result<Vec<String>> {
+    let mut run = engine.start(trouble::workflow(), ()).await?;
+    let error = (&mut run).await.unwrap_err();
+    let status = run.status().await?;
+    let mut lines =
+        vec![format!("{} {} {error}", status.state, error.code()).replace(&run.id().to_string(), "")];
+    let told =
+        |failure: &Option<Failure>| failure.as_ref().map(|failure| (failure.kind, failure.message.clone()));
+    for task in &status.tasks {
+        lines.push(format!("{} {} {:?} {:?}", task.name, task.state, task.skip, told(&task.failure)));
+        for attempt in &task.attempts {
+            lines.push(format!(
+                "{} {} {:?} {:?}",
+                attempt.step, attempt.number, attempt.kind, attempt.failure
+            ));
+        }
+    }
+    engine.stop().await?;
+    Ok(lines)
+}
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn a_program_fails_in_the_laboratory_as_it_fails_on_a_database() {
+    let in_the_lab = windlass::testing::lab_test(|lab: Lab| async move {
+        recorded(lab.engine().workflow(trouble::workflow()).launch().await?).await
+    });
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
+    let on_a_database = runtime.block_on(async {
+        recorded(Engine::open("sqlite::memory:").workflow(trouble::workflow()).launch().await?).await
+    });
+    let (in_the_lab, on_a_database) = (in_the_lab.expect("it plays"), on_a_database.expect("it plays"));
+    assert_eq!(in_the_lab, on_a_database);
+    for part in [
+        "attempt 2",
+        "on purpose",
+        "longer than its timeout",
+        "no such account",
+        "never mind",
+        "Skipped",
+        "tidies Completed",
+    ] {
+        assert!(in_the_lab.iter().any(|line| line.contains(part)), "{part} is missing: {in_the_lab:#?}");
+    }
 }
