@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
+    time::Instant,
 };
 
 use tokio_postgres::Row;
@@ -128,9 +129,38 @@ fn aged_run(row: &Row, workflow: &Arc<str>) -> Result<AgedRun, Fault> {
     })
 }
 
-/// Forgets runs that stand ended in these generations.
+/// How many runs go in the first transaction. As long as that is quick, the next one takes twice as many.
+const FEW: usize = 4;
+
+/// Forgets runs that stand ended in these generations, a few in each transaction.
 pub(crate) async fn discard(session: &Session, request: &Discard) -> Result<Vec<Result<(), Refusal>>, Fault> {
-    let ids: Vec<Uuid> = request.runs.iter().map(|(run, _)| column::run(*run)).collect();
+    let (began, mut portion) = (Instant::now(), FEW);
+    let mut answers = Vec::with_capacity(request.runs.len());
+    while answers.len() < request.runs.len() {
+        if !answers.is_empty() && began.elapsed() > request.within {
+            break;
+        }
+        let left = &request.runs[answers.len()..];
+        let (since, some) = (Instant::now(), &left[..left.len().min(portion)]);
+        match discard_together(session, request, some).await {
+            Ok(gone) => answers.extend(gone),
+            Err(fault) if answers.is_empty() => return Err(fault),
+            // What is answered is gone. Whoever asks for the others again hears why they did not go.
+            Err(_) => break,
+        }
+        portion = if since.elapsed() < request.within / 4 { portion * 2 } else { FEW };
+    }
+    answers.resize(request.runs.len(), Err(Refusal::Busy));
+    Ok(answers)
+}
+
+/// Forgets some of the runs, in one transaction.
+async fn discard_together(
+    session: &Session,
+    request: &Discard,
+    runs: &[(RunId, u32)],
+) -> Result<Vec<Result<(), Refusal>>, Fault> {
+    let ids: Vec<Uuid> = runs.iter().map(|(run, _)| column::run(*run)).collect();
     let discard = async |now: Time| {
         let locked = Locked::of(session, &ids).await?;
         let mut found = HashMap::new();
@@ -139,7 +169,7 @@ pub(crate) async fn discard(session: &Session, request: &Discard) -> Result<Vec<
         }
         let mut going = HashMap::new();
         let mut answers = Vec::with_capacity(ids.len());
-        for (run, generation) in &request.runs {
+        for (run, generation) in runs {
             let judged = match found.get(run) {
                 Some(known) => known.judge(*run, *generation, request.keyed, &locked, now),
                 None => Err(Refusal::Unknown),
@@ -152,7 +182,7 @@ pub(crate) async fn discard(session: &Session, request: &Discard) -> Result<Vec<
             answers.push(judged);
         }
         let busy = unlist(session, &mut going).await?;
-        for (answer, (run, _)) in answers.iter_mut().zip(&request.runs) {
+        for (answer, (run, _)) in answers.iter_mut().zip(runs) {
             if busy.contains(run) {
                 *answer = Err(Refusal::Busy);
             }

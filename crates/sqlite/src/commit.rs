@@ -23,6 +23,7 @@ use crate::{
     place::Carried,
     queue::Queues,
     ready::{self, ReadyRow},
+    remains,
     run::{self, Core},
     saved,
     sheets::Sheets,
@@ -89,6 +90,8 @@ pub(crate) struct Batch<'a> {
     pub(crate) line: Option<(&'a Arc<str>, &'a Arc<str>, i64, i64)>,
     /// What is known of the queues that were declared.
     queues: Queues,
+    /// Whether anything is left of runs that were discarded, once it was asked.
+    remains: Option<bool>,
 }
 
 /// Writes a batch, in order, and answers each unit.
@@ -109,6 +112,7 @@ pub(crate) fn commit(desk: &mut Desk, node: Option<NodeId>, units: &[Unit]) -> R
         messages: None,
         line: None,
         queues,
+        remains: None,
     };
     let answers = batch.write_all(units)?;
     let stirred = batch.stirred;
@@ -379,6 +383,14 @@ impl<'a> Batch<'a> {
     /// Forgets what is known about ready runs of a queue and workflow: one was taken away.
     pub(crate) fn ask_ready_again(&mut self, core: &Core) {
         self.ready.remove(&(core.queue, core.workflow));
+    }
+
+    /// Whether anything is left of runs that were discarded.
+    pub(crate) fn any_remains(&mut self) -> Result<bool, rusqlite::Error> {
+        match self.remains {
+            Some(any) => Ok(any),
+            None => Ok(*self.remains.insert(remains::any(self.conn)?)),
+        }
     }
 
     /// Notes that an inbox has a row.

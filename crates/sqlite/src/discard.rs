@@ -15,6 +15,7 @@ use crate::{
     inbox,
     name::Names,
     node,
+    remains::{self, Spell},
     run::{self, Core},
     saved, spread,
 };
@@ -28,18 +29,10 @@ const LIVE_KEY: &str = "\
 const NAMES: &str = "SELECT key, tags FROM run WHERE id = ?1";
 const FREE_KEY: &str = "DELETE FROM key WHERE workflow = ?1 AND key = ?2 AND run = ?3";
 const UNTAG: &str = "DELETE FROM tag WHERE tag = ?1 AND run = ?2";
-/// What has a row for each run, or several, that are found by it.
-const REMOVE: [&str; 5] = [
-    "DELETE FROM step WHERE run = ?1",
-    "DELETE FROM past_end WHERE run = ?1",
-    "DELETE FROM delivered WHERE run = ?1",
-    "DELETE FROM log WHERE run = ?1",
-    "DELETE FROM run WHERE id = ?1",
-];
+const REMOVE: &str = "DELETE FROM run WHERE id = ?1";
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] =
-    &[AGED, LIVE_KEY, NAMES, FREE_KEY, UNTAG, REMOVE[0], REMOVE[1], REMOVE[2], REMOVE[3], REMOVE[4]];
+pub(crate) const STATEMENTS: &[&str] = &[AGED, LIVE_KEY, NAMES, FREE_KEY, UNTAG, REMOVE];
 
 /// Runs that stand ended.
 pub(crate) fn aged(book: &Book, request: &Aged) -> Result<Vec<AgedRun>, Fault> {
@@ -73,21 +66,30 @@ pub(crate) fn aged(book: &Book, request: &Aged) -> Result<Vec<AgedRun>, Fault> {
 
 /// Forgets runs that stand ended in these generations.
 pub(crate) fn discard(desk: &mut Desk, request: &Discard) -> Result<Vec<Result<(), Refusal>>, Fault> {
-    let (began, now) = (Instant::now(), desk.clock.now());
+    let (spell, now) = (Spell { began: Instant::now(), within: request.within }, desk.clock.now());
     if let Some(node) = request.node {
         node::check(desk, node)?;
     }
     let conn = &desk.book.conn;
     let mut answers = Vec::with_capacity(request.runs.len());
+    let any_remains = remains::any(conn)?;
     for (run, generation) in &request.runs {
-        if !answers.is_empty() && began.elapsed() > request.within {
+        if !answers.is_empty() && spell.is_over() {
             answers.push(Err(Refusal::Busy));
-            continue;
+        } else if any_remains && remains::has(conn, *run)? {
+            let is_all = remains::go_on(conn, *run, spell)?;
+            answers.push(if is_all { Ok(()) } else { Err(Refusal::Unfinished) });
+        } else {
+            answers.push(match judge(conn, *run, *generation, request.keyed, now)? {
+                Ok(core) if remove(conn, *run, &core, spell)? => Ok(()),
+                Ok(_) => Err(Refusal::Unfinished),
+                Err(refusal) => Err(refusal),
+            });
         }
-        answers.push(match judge(conn, *run, *generation, request.keyed, now)? {
-            Ok(core) => Ok(remove(conn, *run, &core)?),
-            Err(refusal) => Err(refusal),
-        });
+    }
+    if any_remains && !spell.is_over() {
+        // Whoever began with these may have died since.
+        remains::go_on_with_all(conn, spell)?;
     }
     Ok(answers)
 }
@@ -122,7 +124,8 @@ fn judge(
     Ok(Ok(core))
 }
 
-fn remove(conn: &Connection, id: RunId, core: &Core) -> rusqlite::Result<()> {
+/// Removes a run for all who look, and what belongs to it as far as there is time. Answers whether all is gone.
+fn remove(conn: &Connection, id: RunId, core: &Core, spell: Spell) -> rusqlite::Result<bool> {
     let run = id.as_bytes();
     let (key, tags): (Option<String>, Vec<String>) =
         conn.prepare_cached(NAMES)?.query_row([run], |row| Ok((row.get(0)?, column::items(row, 1)?)))?;
@@ -136,8 +139,6 @@ fn remove(conn: &Connection, id: RunId, core: &Core) -> rusqlite::Result<()> {
     saved::clear(conn, id)?;
     spread::clear(conn, id)?;
     ended::remove(conn, id, core)?;
-    for statement in REMOVE {
-        conn.prepare_cached(statement)?.execute([run])?;
-    }
-    Ok(())
+    conn.prepare_cached(REMOVE)?.execute([run])?;
+    remains::clear(conn, id, spell)
 }

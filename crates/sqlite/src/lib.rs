@@ -58,6 +58,7 @@ mod queue;
 mod readers;
 mod ready;
 mod records;
+mod remains;
 mod run;
 mod saved;
 mod sheets;

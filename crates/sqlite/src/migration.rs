@@ -20,6 +20,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "parents", sql: include_str!("../migrations/0003_parents.sql") },
     Migration { name: "figures", sql: include_str!("../migrations/0004_figures.sql") },
     Migration { name: "stops", sql: include_str!("../migrations/0005_stops.sql") },
+    Migration { name: "remains", sql: include_str!("../migrations/0006_remains.sql") },
 ];
 
 /// Tells a Windlass database from those of other programs: `WIND`.

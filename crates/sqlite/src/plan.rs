@@ -41,6 +41,7 @@ fn statements() -> Vec<&'static str> {
         crate::log_line::STATEMENTS,
         crate::claim::STATEMENTS,
         crate::discard::STATEMENTS,
+        crate::remains::STATEMENTS,
         crate::cell::STATEMENTS,
         crate::queue::STATEMENTS,
         crate::lanes::STATEMENTS,

@@ -12,6 +12,7 @@ use crate::{
     inbox, key,
     place::{Carried, Spot, locate},
     ready::{self, ReadyRow},
+    remains,
     run::{self, Core, NewRunRow},
     waiting,
 };
@@ -24,6 +25,9 @@ impl<'a> Batch<'a> {
             && let Some(run) = self.standing_for(core.workflow, new, key, id)?
         {
             return Ok(Written::Existing { run });
+        }
+        if self.any_remains()? {
+            remains::make_way(self.conn, id)?;
         }
         if !self.sheets.start(NewRunRow { id, core, new })? {
             return Ok(Written::Existing { run: id });

@@ -129,7 +129,7 @@ async fn a_database_from_the_future_is_refused_with_both_versions() {
     assert_names(
         &error,
         &scene.file(),
-        "the database is at schema 14, this program knows 5: upgrade the program",
+        "the database is at schema 14, this program knows 6: upgrade the program",
     );
 }
 

@@ -421,6 +421,9 @@ pub enum Refusal {
     /// Somebody else is at the run or at its key, or there was no time left for it.
     #[error("somebody else is at the run just now")]
     Busy,
+    /// The run is gone for all who look, but not yet all that belonged to it: that goes when the same is asked again.
+    #[error("the run is gone, but not all that belonged to it is")]
+    Unfinished,
     /// The key belongs to a run with another input.
     #[error("the key belongs to run {run}, which has another input")]
     KeyTaken {

@@ -190,8 +190,10 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// Each is answered by itself. Refused with [`Refusal::Unknown`] (a repeat too), with [`Refusal::Open`] when the run has
     /// not ended or another generation of it has, with [`Refusal::Awaited`] while what it told its
-    /// [parent](crate::NewRun::parent) last lies in that one's inbox, with [`Refusal::Keyed`], or with [`Refusal::Busy`], after
-    /// which it may be asked again.
+    /// [parent](crate::NewRun::parent) last lies in that one's inbox, with [`Refusal::Keyed`], or with [`Refusal::Busy`] or
+    /// [`Refusal::Unfinished`], after which it may be asked again. Of a run that is refused with the last of these nobody finds
+    /// anything any more, and one of the same id may begin; what is still there of it goes little by little, also when others
+    /// are discarded, or none.
     fn discard(&self, request: Discard) -> Answer<'_, Vec<Result<(), Refusal>>>;
 
     /// A small value that processes share.

@@ -142,6 +142,8 @@ cases! {
         a_run_that_went_with_its_batch_is_held_by_nobody,
         ended_runs_are_listed_by_workflow_and_id,
         a_fenced_node_discards_nothing,
+        a_run_with_many_records_goes_at_once_and_what_is_left_of_it_is_nobodys,
+        what_is_not_discarded_in_time_is_left_for_another,
     }
     children {
         a_parent_is_told_of_each_end_however_it_comes,

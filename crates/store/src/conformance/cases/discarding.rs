@@ -6,10 +6,10 @@ use windlass_core::{NodeId, RunId, RunState};
 
 use crate::{
     Act, Aged, AgedRun, Claim, Discard, Idle, KeyLife, Keyed, NewKey, NewRun, Parent, Place, Query, Refusal,
-    StoreError, Unit,
+    StoreError, Unit, Written,
     conformance::{
         Fixture,
-        scene::{Held, SECOND, Scene, end, key, new_end, new_run, record, send, step, with_key},
+        scene::{Held, SECOND, Scene, end, key, new_end, new_run, record, send, start, step, with_key},
     },
 };
 
@@ -250,4 +250,70 @@ pub(super) async fn a_fenced_node_discards_nothing<F: Fixture>(fixture: F) {
     let node = scene.node().await;
     let answer = scene.store.discard(wish(Some(node), vec![(run, 1), (run, 1)])).await;
     assert_eq!(answer.expect("it lives"), [Ok(()), Err(Refusal::Unknown)], "twice in one call");
+}
+
+pub(super) async fn a_run_with_many_records_goes_at_once_and_what_is_left_of_it_is_nobodys(
+    fixture: impl Fixture,
+) {
+    let scene = Scene::new(fixture);
+    let Held { node, claim, run } = scene.held().await;
+    for portion in 0..4 {
+        let steps = (0..500).map(|no| step(&format!("s{portion}-{no}"), 1)).collect();
+        scene.done(node, run, record(claim, steps)).await;
+    }
+    scene.done(node, run, end(claim, RunState::Completed)).await;
+    let ask = async |run| {
+        let runs = vec![(run, 1)];
+        let request = Discard { node: None, runs, keyed: Keyed::Goes, within: Duration::ZERO };
+        scene.store.discard(request).await.expect("the store discards").remove(0)
+    };
+    ask(run).await.or_else(unfinished).expect("it goes");
+    assert_eq!(scene.store.load(run).await.expect("the store loads"), None, "nobody sees half of it");
+    assert!(scene.found(Query::default()).await.is_empty());
+
+    // One of the same id has nothing of it.
+    let again = scene.write(None, run, start(new_run())).await;
+    assert!(matches!(again, Ok(Written::Started { .. })), "{again:?}");
+    assert_eq!(scene.image(run).await.steps, []);
+    assert_eq!(ask(run).await, Err(Refusal::Open));
+    let (claim, _) = scene.take(node).await;
+    scene.done(node, run, record(claim, vec![step("s0-0", 1)])).await;
+    assert_eq!(scene.image(run).await.steps.len(), 1);
+    scene.done(node, run, end(claim, RunState::Completed)).await;
+    let mut answer = ask(run).await;
+    while answer == Err(Refusal::Unfinished) {
+        answer = ask(run).await;
+    }
+    assert_eq!(answer, Ok(()));
+}
+
+fn unfinished(refusal: Refusal) -> Result<(), Refusal> {
+    if refusal == Refusal::Unfinished { Ok(()) } else { Err(refusal) }
+}
+
+pub(super) async fn what_is_not_discarded_in_time_is_left_for_another(fixture: impl Fixture) {
+    let scene = Scene::new(fixture);
+    let mut runs = Vec::new();
+    for _ in 0..40 {
+        runs.push((scene.ended(RunState::Completed).await.run, 1));
+    }
+    let mut rounds = 0;
+    while !runs.is_empty() {
+        rounds += 1;
+        let request = Discard { node: None, runs: runs.clone(), keyed: Keyed::Goes, within: Duration::ZERO };
+        let answers = scene.store.discard(request).await.expect("the store discards");
+        assert_eq!(answers[0], Ok(()), "one goes in any case");
+        let mut left = Vec::new();
+        for (run, answer) in runs.into_iter().zip(answers) {
+            match answer {
+                Ok(()) => assert_eq!(scene.store.load(run.0).await.expect("the store loads"), None),
+                Err(refusal) => {
+                    assert_eq!(refusal, Refusal::Busy);
+                    left.push(run);
+                }
+            }
+        }
+        runs = left;
+    }
+    assert!(rounds <= 40);
 }
