@@ -281,3 +281,30 @@ async fn no_cool_down_caps_how_fast_a_queue_with_limits_is_worked_off() {
     // At twenty a second it would be ten seconds, also on a machine that is busy with other tests.
     assert!(took < Duration::from_secs(9), "200 runs one after the other, by one worker: {took:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_in_other_queues_does_not_wait_for_one_that_somebody_else_takes_from() {
+    let schema = fresh();
+    let process = Process::new(&schema).await;
+    process.limit("tight", QueueLimits { concurrency: Some(3), ..QueueLimits::default() }).await;
+    process.enqueue("tight", None, 1).await;
+    let other = connect(cluster().url()).await;
+    let hold = format!("BEGIN; SELECT FROM {schema}.queue WHERE name = 'tight' FOR UPDATE");
+    other.batch_execute(&hold).await.unwrap();
+    let mut least = Duration::MAX;
+    for _ in 0..20 {
+        process.enqueue("default", None, 1).await;
+        let began = Instant::now();
+        let (claim, claimed) = process.claim(&["tight", "default"], 10).await;
+        least = least.min(began.elapsed());
+        assert!(claimed.more, "there may be something in the other");
+        let runs: Vec<RunId> = claimed.runs.iter().map(|image| image.run.id).collect();
+        assert_eq!(runs.len(), 1);
+        process.end(claim, &runs).await;
+    }
+    // Whoever waits for a queue that does not come free waits for this long each time.
+    assert!(least < Duration::from_millis(40), "{least:?}");
+    other.batch_execute("ROLLBACK").await.unwrap();
+    let (_, claimed) = process.claim(&["tight", "default"], 10).await;
+    assert_eq!(claimed.runs.len(), 1, "its turn comes as well");
+}

@@ -109,8 +109,19 @@ async fn take(
     let (repeated, declared, turns) = (repeated?, declared?, turns?);
     let mut took = Took { now, rows: Vec::new(), repeated: None, next_due: None, is_full, passed: false };
     if repeated.0.is_empty() {
-        let turns = in_turn(session, &declared, turns).await?;
-        took.passed = turns.len() < declared.len();
+        let mut turns = turns;
+        if turns.len() < declared.len() {
+            // What is in other queues does not wait until one comes free that somebody else takes from.
+            let names: Vec<String> = declared.iter().map(|queue| queue.name.clone()).collect();
+            if let Some(plain) = plainly(request, &names, &[]) {
+                (took.rows, took.passed) = skim(session, frontier, &plain).await?;
+            }
+            if took.rows.is_empty() {
+                turns = in_turn(session, &declared, turns).await?;
+            }
+            took.passed |= turns.len() < declared.len();
+        }
+        let request = &rest(request, &took.rows);
         for turn in turns.iter().filter(|turn| !turn.state.limits.hold) {
             queue::tidy(session, turn).await?;
         }
@@ -118,15 +129,16 @@ async fn take(
         let all = declared.iter().chain(&turns);
         let declared: Vec<String> = all.map(|queue| queue.name.clone()).collect();
         let mut offer = in_limits(session, request, request.room, turns, Leave::Write).await?;
-        let plain = plainly(request, &declared, &offer.streams);
-        let mut is_all = false;
-        if let Some(plain) = &plain {
-            let (rows, may_be_behind) = skim(session, frontier, plain).await?;
+        let mut is_all = !took.rows.is_empty();
+        let mut skimmed = Vec::new();
+        if let Some(plain) = plainly(request, &declared, &offer.streams).filter(|_| !is_all) {
+            let (rows, may_be_behind) = skim(session, frontier, &plain).await?;
             is_all = rows.len() < plain.room;
-            took.rows = rows;
+            skimmed = rows;
             took.passed |= may_be_behind;
         }
-        let rest = rest(request, &took.rows);
+        let rest = rest(request, &skimmed);
+        took.rows.extend(skimmed);
         if !is_all && rest.room > 0 {
             offer.streams.push(self::plain(session, &rest, rest.room, &declared).await?);
         }
