@@ -333,6 +333,32 @@ async fn a_stranger_who_never_commits_holds_up_nobody_but_who_wants_the_same_key
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_is_stopped_while_a_start_waits_for_a_stranger_leaves_nothing_behind() -> Result<()> {
+    let url = url();
+    let engine = Engine::open(url.as_str()).workflow(chain::workflow()).launch().await?;
+    let (stranger, watcher) = (application().await, application().await);
+    let take = format!("BEGIN; SELECT {}.start('chain', '1', key => 'order-1')", schema(&url));
+    stranger.batch_execute(&take).await.unwrap();
+    let waits = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.start(chain::workflow(), 1).key("order-1").await }
+    });
+    let waiting =
+        "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'";
+    while watcher.query(waiting, &[&schema(&url)]).await.unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    // The start waits in the name of the node, and for longer than stopping may take.
+    engine.stop().await?;
+    let error = waits.await.unwrap().unwrap_err();
+    assert!(matches!(error.code(), "stopped" | "unknown_fate"), "{error}");
+    stranger.batch_execute("ROLLBACK").await.unwrap();
+    let client = Client::connect(&url).await?;
+    assert_eq!((client.nodes().await?.len(), client.runs().list().await?.len()), (0, 0));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_a_node_holds_without_having_been_told_goes_on() -> Result<()> {
     let url = url();
     let engine = Engine::open(url.as_str())
