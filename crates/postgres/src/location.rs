@@ -130,6 +130,10 @@ impl Said {
     fn parse(url: &str, all: bool) -> Result<Self, OpenError> {
         let refuse = |reason: String| refuse(url, reason);
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
+        // The driver takes other text for names and values, and repeats what it does not know.
+        if !["postgres://", "postgresql://"].iter().any(|scheme| base.starts_with(scheme)) {
+            return Err(refuse("it begins with `postgres://`".into()));
+        }
         let mut said = Self {
             config: Config::new(),
             tls: TlsSettings::default(),
@@ -345,6 +349,7 @@ mod tests {
                 "1 to 54",
             ),
             ("postgres:///app", "no host"),
+            ("me:secret@db/app?connect_timeout=1", "it begins with `postgres://`"),
             ("postgres://me:secret@db/app?migrate=perhaps", "`yes` or `no`"),
             ("postgres://me:secret@db/app?wait=soon", "wait=soon"),
             ("postgres://me:secret@db/app?pooler=statement", "`detect`, `transaction` or `session`"),
