@@ -200,7 +200,7 @@ fn the_runs_of_a_killed_process_go_on_in_another() {
 fn every_wake_is_measured_in_one_process_and_between_two() {
     on_each_store(|store| {
         let line = measured(store, "--workload wake");
-        for what in ["started", "finished", "cancelled", "sent"] {
+        for what in ["started", "finished", "cancelled", "sent", "sent_parked"] {
             for place in ["here", "elsewhere"] {
                 positive(&line, &format!("{what}_{place}_p99_ms"));
             }

@@ -28,6 +28,13 @@ const BEGUN: &str = "begun";
 const HERE_MS: f64 = 5.0;
 const ELSEWHERE_MS: f64 = 25.0;
 
+/// How long a function waits for its event in memory: short, so that many are parked while it is measured, and longer than
+/// whoever sends at once needs.
+const PARK_AFTER: Duration = Duration::from_millis(100);
+
+/// How long to wait before the store is asked again whether a function is parked.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
 /// How long a run may take to begin or to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -111,6 +118,8 @@ struct Wakes {
     finished: Latencies,
     cancelled: Latencies,
     sent: Latencies,
+    /// The same of a function that was parked before.
+    sent_parked: Latencies,
 }
 
 /// Measures with the engine in this process, and in another one.
@@ -122,11 +131,13 @@ pub(crate) async fn measure(bench: &Bench<'_>) -> Result<Line> {
         .latencies(here.finished.percentile_ms(0.5), here.finished.percentile_ms(0.99))
         .also("first_elsewhere_ms", elsewhere.first.as_secs_f64() * 1e3);
     for (place, wakes, most) in [("here", &mut here, HERE_MS), ("elsewhere", &mut elsewhere, ELSEWHERE_MS)] {
-        for (what, times) in [
-            ("started", &mut wakes.started),
-            ("finished", &mut wakes.finished),
-            ("cancelled", &mut wakes.cancelled),
-            ("sent", &mut wakes.sent),
+        for (what, times, most) in [
+            ("started", &mut wakes.started, most),
+            ("finished", &mut wakes.finished, most),
+            ("cancelled", &mut wakes.cancelled, most),
+            ("sent", &mut wakes.sent, most),
+            // It is taken up again first, wherever its event came from.
+            ("sent_parked", &mut wakes.sent_parked, ELSEWHERE_MS),
         ] {
             let [p50, p99] = [0.5, 0.99].map(|part| times.percentile_ms(part).unwrap_or(f64::NAN));
             line = line
@@ -162,17 +173,19 @@ async fn elsewhere(bench: &Bench<'_>) -> Result<Wakes> {
 
 impl Wakes {
     fn runs(&self) -> u64 {
-        (1 + self.finished.len() + self.cancelled.len() + self.sent.len()) as u64
+        let sent = self.sent.len() + self.sent_parked.len();
+        (1 + self.finished.len() + self.cancelled.len() + sent) as u64
     }
 }
 
-/// One run at a time: first some that end by themselves, then some that are cancelled, then some that get an event.
+/// One run at a time: first some that end by themselves, then some that are cancelled, then some that get an event at once,
+/// and some that get it when they are parked.
 async fn wakes(client: &Client, mut runner: Runner<'_>, span: Duration) -> Result<Wakes> {
     let mut wakes = Wakes::default();
     let begin = Instant::now();
     in_time(client.start(stamp::workflow(), ()).await?).await??;
     wakes.first = begin.elapsed();
-    while wakes.finished.len() == 0 || begin.elapsed() < span / 3 {
+    while wakes.finished.len() == 0 || begin.elapsed() < span / 4 {
         let called = clock::now();
         let run = client.start(stamp::workflow(), ()).await?;
         let looked = in_time(run).await??;
@@ -180,7 +193,7 @@ async fn wakes(client: &Client, mut runner: Runner<'_>, span: Duration) -> Resul
         wakes.started.push(clock::between(called, looked)?);
         wakes.finished.push(clock::between(looked, woken)?);
     }
-    while wakes.cancelled.len() == 0 || begin.elapsed() < span * 2 / 3 {
+    while wakes.cancelled.len() == 0 || begin.elapsed() < span / 2 {
         let run = client.start(patient::workflow(), ()).await?;
         runner.begun().await?;
         let called = Instant::now();
@@ -191,14 +204,35 @@ async fn wakes(client: &Client, mut runner: Runner<'_>, span: Duration) -> Resul
             Ok(()) => return Err("a run that was cancelled has completed".into()),
         }
     }
-    while wakes.sent.len() == 0 || begin.elapsed() < span {
+    while wakes.sent.len() == 0 || begin.elapsed() < span * 3 / 4 {
         let run = client.start(listener::workflow(), ()).await?;
         runner.begun().await?;
-        let called = clock::now();
-        run.send(GO, &()).await?;
-        wakes.sent.push(clock::between(called, in_time(run).await??)?);
+        wakes.sent.push(sent(run).await?);
+    }
+    while wakes.sent_parked.len() == 0 || begin.elapsed() < span {
+        let run = client.start(listener::workflow(), ()).await?;
+        runner.begun().await?;
+        in_time(parked(&run)).await??;
+        wakes.sent_parked.push(sent(run).await?);
+        // It is run again from its top, and says once more that it waits.
+        runner.begun().await?;
     }
     Ok(wakes)
+}
+
+/// From the call of `send` until the function goes on.
+async fn sent(run: Run<u64>) -> Result<Duration> {
+    let called = clock::now();
+    run.send(GO, &()).await?;
+    clock::between(called, in_time(run).await??)
+}
+
+/// Waits until a function is parked.
+async fn parked(run: &Run<u64>) -> Result<()> {
+    while run.status().await?.state != windlass::RunState::Suspended {
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    Ok(())
 }
 
 async fn in_time<F: IntoFuture>(wait: F) -> Result<F::Output> {
@@ -207,7 +241,7 @@ async fn in_time<F: IntoFuture>(wait: F) -> Result<F::Output> {
 }
 
 async fn engine(url: &str, bell: Arc<Bell>) -> Result<Engine> {
-    let engine = super::engine(url, 1_000).resource(bell);
+    let engine = super::engine(url, 1_000).resource(bell).park_after(PARK_AFTER);
     let engine = engine.workflow(stamp::workflow()).workflow(patient::workflow());
     Ok(engine.workflow(listener::workflow()).launch().await?)
 }
