@@ -74,6 +74,10 @@ test("a run that waits for somebody says so, and goes on when it is approved", a
   // It is seen without a reload, with the run that it starts.
   await expect.poll(() => state(page).innerText(), { timeout: 30_000 }).toContain("completed");
   await picture(page, "run-flow");
+  await page.getByRole("tab", { name: "timeline" }).click();
+  await page.getByRole("link", { name: "The run of survey" }).click();
+  await expect.poll(() => page.url()).not.toContain(id);
+  await page.getByRole("link", { name: "survey" }).first().waitFor();
 });
 
 test("a run is paused, resumed, cancelled and terminated", async () => {

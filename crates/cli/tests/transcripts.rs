@@ -714,6 +714,8 @@ fn a_visitor_of_the_demo_approves_an_order_and_nothing_is_left_behind() {
     while !ask(&address, "GET", &format!("/runs/{run}/logs"), "").contains("\"message\":\"charging\"") {
         run_that(&|_| true);
     }
+    let asked = ask(&address, "GET", "/workflows/bank_account", "");
+    assert!(asked.contains(r#""title":"Supplier""#), "{asked}");
     // A payout fails until somebody notes the account.
     let known = r#"{"workflow": "bank_account", "input": "Finca Aurora"}"#;
     let failed = ask(&address, "GET", "/runs?workflow=payout&state=failed&limit=1", "");

@@ -310,7 +310,8 @@ impl<O> Run<O> {
         export::export(self.client.hub(), self.load().await?).await
     }
 
-    /// A stream of what happens to the run, from its beginning to its end.
+    /// A stream of what happens to the run, from its beginning to its end. Its records are read once for all who watch it in
+    /// this process, at most once a second; its end is told at once.
     pub fn watch(&self) -> Watch {
         Watch::new(self.client.clone(), self.id, None)
     }

@@ -25,6 +25,27 @@ pub(crate) struct Order {
     pub(crate) cents: u64,
 }
 
+/// What the page asks for to start a checkout.
+pub(crate) fn order_schema() -> serde_json::Value {
+    serde_json::json!({
+        "title": "Order",
+        "type": "object",
+        "required": ["number", "customer", "city", "goods", "cents"],
+        "properties": {
+            "number": {"type": "integer", "minimum": 0},
+            "customer": {"type": "string"},
+            "city": {"type": "string", "default": "Lisbon"},
+            "goods": {"type": "string", "default": "espresso beans"},
+            "cents": {
+                "type": "integer",
+                "minimum": 1,
+                "default": LARGE,
+                "description": "From 50000 on somebody has to approve it",
+            },
+        },
+    })
+}
+
 /// Takes an order: reserves and charges, asks for approval of large ones, and has them delivered. Whatever goes wrong, the
 /// money and the goods go back.
 #[flow]

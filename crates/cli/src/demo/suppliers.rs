@@ -12,6 +12,21 @@ pub(crate) struct Bill {
     pub(crate) cents: u64,
 }
 
+/// What the page asks for to start a payout.
+pub(crate) fn bill_schema() -> serde_json::Value {
+    serde_json::json!({
+        "title": "Bill",
+        "type": "object",
+        "required": ["supplier", "cents"],
+        "properties": {"supplier": {"type": "string"}, "cents": {"type": "integer", "minimum": 1}},
+    })
+}
+
+/// What the page asks for to note a bank account.
+pub(crate) fn supplier_schema() -> serde_json::Value {
+    serde_json::json!({"title": "Supplier", "type": "string", "description": "The name of the supplier"})
+}
+
 /// Pays a supplier.
 #[workflow(output = transfer, description = "Pays a supplier")]
 pub(crate) mod payout {
