@@ -154,7 +154,7 @@ async fn each_race_has_one_end_and_everybody_hears_the_same_of_it() {
         assert_eq!(outcome.is_ok(), state == RunState::Completed, "{story}");
         match cancelled {
             None => assert_eq!(state, RunState::Completed, "{story}"),
-            Some(Cancelled::Requested) => {
+            Some(Cancelled::Requested | Cancelled::Blocked) => {
                 assert!(matches!(state, RunState::Completed | RunState::Cancelled), "{story}");
             }
             Some(Cancelled::AlreadyEnded(then)) => assert_eq!(state, *then, "{story}"),
