@@ -38,6 +38,8 @@ The project's chores.
                               stores; some minutes, and no part of test
   cargo xtask soak            five minutes of work of every kind on each store, with kills: it stays as quick,
                               and as small; no part of test, WINDLASS_SOAK_MINUTES makes it longer
+  cargo xtask limits          20,000 runs of a queue with limits, and a minute of a schedule, with kills, on both
+                              stores; no part of test
   cargo xtask bench [ARGS]    the workloads beside the raw limit of the store, in a release build
                               (cargo xtask bench --help says what can be asked; with --peers it builds
                               the other crates of bench/peers too)
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         "pages" => pages::check(&workspace).and_then(|()| options::check(&workspace)),
         "sweep" => plain(rest).and_then(|()| lengthy::sweep(&workspace)),
         "soak" => plain(rest).and_then(|()| lengthy::soak(&workspace)),
+        "limits" => plain(rest).and_then(|()| lengthy::limits(&workspace)),
         "bench" => bench::run(&workspace, rest),
         "ui" => page::wish(rest).and_then(|wish| page::run(&workspace, wish)),
         "help" | "--help" | "-h" => {
