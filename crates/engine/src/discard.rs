@@ -87,15 +87,19 @@ pub(crate) async fn discard(
         let request = Discard { node: acting, runs: left.clone(), keyed, within: BRIEF };
         let answers = hub.store.discard(request).await?;
         let (took, before) = (began.elapsed(), left.len());
-        let mut busy = Vec::new();
+        let (mut busy, mut goes_on) = (Vec::new(), false);
         for ((run, generation), answer) in left.into_iter().zip(answers) {
             match answer {
                 Err(Refusal::Busy) => busy.push((run, generation)),
+                Err(Refusal::Unfinished) => {
+                    goes_on = true;
+                    busy.push((run, generation));
+                }
                 Ok(()) => outcomes.push((run, Outcome::Gone)),
                 Err(refusal) => outcomes.push((run, Outcome::Kept(refusal))),
             }
         }
-        if busy.len() == before {
+        if busy.len() == before && !goes_on {
             outcomes.extend(busy.into_iter().map(|(run, _)| (run, Outcome::Kept(Refusal::Busy))));
             break;
         }
@@ -103,6 +107,13 @@ pub(crate) async fn discard(
         sleep(took * REST).await;
     }
     Ok(outcomes)
+}
+
+/// Goes on with what is left of runs that somebody has begun to discard, who may be dead.
+pub(crate) async fn finish(hub: &Hub, acting: NodeId) -> Result<(), Error> {
+    let request = Discard { node: Some(acting), runs: Vec::new(), keyed: Keyed::Stays, within: BRIEF };
+    hub.store.discard(request).await?;
+    Ok(())
 }
 
 /// Hands runs to the archive. Answers which may go, and why the others have to stay.

@@ -8,7 +8,7 @@ use windlass_store::{Aged, AgedRun, Keyed, StoreError};
 
 use crate::{
     Error,
-    discard::{Outcome, discard},
+    discard::{Outcome, discard, finish},
     node::Node,
 };
 
@@ -65,6 +65,9 @@ impl Janitor {
     /// Discards all whose time is over. Answers how many went.
     async fn round(&mut self) -> Result<usize, Error> {
         let now = self.node.hub.clock.now();
+        if let Some(acting) = self.senior().await? {
+            finish(&self.node.hub, acting).await?;
+        }
         let Some(horizon) = self.node.options.retention.horizon(now) else { return Ok(0) };
         let Some(before) = self.earlier_than(horizon, now) else { return Ok(0) };
         let (mut after, mut gone): (Option<(Arc<str>, RunId)>, usize) = (None, 0);
