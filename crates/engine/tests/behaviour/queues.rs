@@ -207,11 +207,18 @@ async fn the_more_urgent_run_goes_first_until_the_other_has_waited_long_enough(l
     let asked = |name: &str, priority| {
         engine.start(mail::workflow(), name.to_owned()).queue("mail").priority(priority)
     };
-    // How long they have waited is by their ids, which are made by the clock of the machine.
     let runs = vec![asked("late", 9).await?, asked("urgent", 0).await?];
     engine.queues().resume("mail").await?;
     all(runs).await?;
     assert_eq!(observer.begun(), ["urgent", "late"]);
+
+    engine.queues().pause("mail").await?;
+    let mut runs = vec![asked("late", 9).await?];
+    lab.advance(SECOND * 60 * 10).await;
+    runs.push(asked("urgent", 0).await?);
+    engine.queues().resume("mail").await?;
+    all(runs).await?;
+    assert_eq!(observer.begun()[2..], ["late", "urgent"]);
     Ok(())
 }
 
