@@ -337,6 +337,66 @@ async fn a_parked_run_makes_room_unless_its_queue_holds(lab: Lab) -> Result<()> 
     Ok(())
 }
 
+#[workflow]
+mod blocker {
+    use super::*;
+
+    #[task]
+    pub async fn block(input: ()) -> Result<()> {
+        tokio::time::sleep(SECOND * 300).await;
+        Ok(input)
+    }
+}
+
+#[flow]
+async fn journey(cx: &Flow, _input: (), observer: Res<Observer>) -> Result<()> {
+    let told = Observer::clone(&observer);
+    cx.step("book", || async { Ok::<_, Failure>(()) })
+        .undo(move |()| async move {
+            told.enter("undone");
+            Ok::<_, Failure>(())
+        })
+        .await?;
+    cx.sleep(SECOND * 3600 * 24).await?;
+    Ok(())
+}
+
+#[windlass::test]
+async fn neither_a_cancel_nor_a_time_limit_waits_for_a_queue_that_gives_nothing(lab: Lab) -> Result<()> {
+    let observer = Observer::default();
+    let engine = lab.engine().queue("mail", 100).resource(observer.clone()).workflow(journey::workflow());
+    let engine = engine.workflow(blocker::workflow()).launch().await?;
+    for way in 0..3 {
+        let begun = observer.begun().len();
+        let start = || engine.start(journey::workflow(), ()).queue("mail");
+        engine.queue("mail").await?;
+        let cancelled = start().await?;
+        let late = start().timeout(SECOND * 100).await?;
+        lab.advance(SECOND * 50).await;
+        match way {
+            0 => drop(engine.queues().pause("mail").await?),
+            1 => drop(engine.queue("mail").concurrency(1).await?),
+            _ => drop(engine.queue("mail").rate(1, SECOND * 3600 * 24).await?),
+        }
+        let blocker = engine.start(blocker::workflow(), ()).queue("mail").await?;
+        let pending = start().timeout(SECOND * 20).await?;
+        let asked = lab.now();
+        cancelled.cancel("no more").await?;
+        assert_eq!(cancelled.await.unwrap_err().code(), "run_cancelled");
+        assert!(lab.now().since(asked) < SECOND, "in way {way}");
+        assert_eq!(pending.await.unwrap_err().code(), "run_timed_out");
+        assert!(lab.now().since(asked) < SECOND * 21, "in way {way}");
+        assert_eq!(late.await.unwrap_err().code(), "run_timed_out");
+        assert!(lab.now().since(asked) < SECOND * 51, "in way {way}");
+        let undone = observer.begun()[begun..].iter().filter(|what| *what == "undone").count();
+        assert_eq!(undone, 2, "what had begun is undone, in way {way}");
+        engine.queues().resume("mail").await?;
+        engine.queue("mail").await?;
+        blocker.await?;
+    }
+    Ok(())
+}
+
 #[windlass::test]
 async fn a_limit_of_nothing_says_to_pause_instead(lab: Lab) -> Result<()> {
     let engine = node(&lab, &Observer::default()).await?;
