@@ -13,11 +13,13 @@ use crate::{
     stage::{Stage, What},
 };
 
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("../../../sqlite/migrations/0001_tables.sql"),
     include_str!("../../../sqlite/migrations/0002_spread.sql"),
     include_str!("../../../sqlite/migrations/0003_parents.sql"),
     include_str!("../../../sqlite/migrations/0004_figures.sql"),
+    include_str!("../../../sqlite/migrations/0005_stops.sql"),
+    include_str!("../../../sqlite/migrations/0006_remains.sql"),
 ];
 
 const PAID: Event<u32> = Event::new("paid");
@@ -100,7 +102,8 @@ async fn what_lives_waits_and_has_ended_in_a_database_of_any_older_schema_goes_o
     .await;
 
     let fresh = declared(&today.database());
-    assert_eq!(texts(&Connection::open(today.database()).unwrap(), "SELECT name FROM migration").len(), 4);
+    let made = texts(&Connection::open(today.database()).unwrap(), "SELECT name FROM migration");
+    assert_eq!(made.len(), MIGRATIONS.len(), "a migration that is not listed here: {made:?}");
     for schema in 1..=MIGRATIONS.len() {
         let room = Room::new();
         age(&today.database(), &room.database(), schema);
