@@ -126,9 +126,9 @@ impl Disk {
     fn play(&mut self, entry: Entry) {
         match (&*entry.file, &entry.deed) {
             (".", Deed::BeganSync) => {
-                self.files
-                    .values_mut()
-                    .for_each(|file| drop(file.listing.insert(entry.thread, file.deeds())));
+                for file in self.files.values_mut() {
+                    file.listing.insert(entry.thread, file.deeds());
+                }
             }
             (".", Deed::EndedSync) => {
                 self.files.values_mut().for_each(|file| file.listed(entry.thread));
@@ -145,7 +145,9 @@ impl File {
 
     fn play(&mut self, Entry { thread, deed, .. }: Entry) {
         match deed {
-            Deed::BeganSync => drop(self.syncing.insert(thread, self.deeds())),
+            Deed::BeganSync => {
+                self.syncing.insert(thread, self.deeds());
+            }
             Deed::EndedSync => {
                 let until = self.syncing.remove(&thread).expect("what ends has begun");
                 self.settle(until);
