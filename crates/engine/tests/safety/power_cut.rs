@@ -28,8 +28,8 @@ use crate::{
 const RUNS: u64 = 100;
 const ABREAST: u64 = 4;
 /// At how many moments the power is cut, and after how many of them the work goes on.
-const CUTS: usize = 60;
-const GOING_ON: usize = 4;
+const CUTS: usize = 20;
+const GOING_ON: usize = 2;
 /// What a disk writes whole or not at all.
 const SECTOR: usize = 512;
 
