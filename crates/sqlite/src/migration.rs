@@ -130,6 +130,8 @@ mod tests {
                 "9f5ac0b01942dfcf719c4dc01b3fc3d7556f8fec6c091ce5e814d9c5687609a8",
                 "1e8acfaf587e458a780bb56769c5dc243b8c4c7c9bfe37728b44705a08f58508",
                 "9bd107992b2820219827635f7d26494bb9e6861390e284054fd84e913c3627e3",
+                "80fcba0d65bfb6f8dcf8b69d406102a2e02abbf9e184a02b71e31b2fee3d023b",
+                "c71339c724689a671f22a3b8b4d7439cecd5037ad4b793fd4271c8ed8504145f",
             ]
         );
     }
