@@ -11,6 +11,7 @@ import { StateIcon, StateMark } from "../parts/State.tsx";
 import { Ago, Lasted } from "../parts/Time.tsx";
 import { count, instant, span, whole } from "../parts/time.ts";
 import "./overview.css";
+import { Sheet } from "../parts/Sheet";
 import { figuresOf, useTrail } from "./figures.ts";
 
 const Chart = lazy(() => import("./Chart.tsx"));
@@ -138,7 +139,7 @@ function Queues({ overview }: { overview: Overview }) {
           all queues
         </Link>
       </header>
-      <div className="sheet bare">
+      <Sheet label="Queues" kind="bare">
         <table>
           <thead>
             <tr>
@@ -179,7 +180,7 @@ function Queues({ overview }: { overview: Overview }) {
             })}
           </tbody>
         </table>
-      </div>
+      </Sheet>
     </section>
   );
 }

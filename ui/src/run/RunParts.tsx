@@ -5,6 +5,7 @@ import { hasEnded, type Run } from "../api/types.ts";
 import { Icon } from "../parts/Icon.tsx";
 import { Json } from "../parts/Json.tsx";
 import { Empty, Loading, Wrong } from "../parts/Page.tsx";
+import { Sheet } from "../parts/Sheet";
 import { type AnyState, StateMark } from "../parts/State.tsx";
 import { Lasted, Moment } from "../parts/Time.tsx";
 import { instant, span } from "../parts/time.ts";
@@ -21,7 +22,7 @@ export function Steps({
 }) {
   if (steps.length === 0) return <Empty icon="runs" title="Nothing has begun yet" />;
   return (
-    <div className="sheet bare">
+    <Sheet label="Steps" kind="bare">
       <table>
         <thead>
           <tr>
@@ -52,7 +53,7 @@ export function Steps({
           ))}
         </tbody>
       </table>
-    </div>
+    </Sheet>
   );
 }
 

@@ -6,6 +6,7 @@ import { Empty, Loading, Page, Wrong } from "../parts/Page.tsx";
 import { Ago } from "../parts/Time.tsx";
 import { TimedActions } from "./actions.tsx";
 import "./schedules.css";
+import { Sheet } from "../parts/Sheet";
 import { Matter, Standing } from "./standing.tsx";
 
 export function SchedulesView() {
@@ -28,7 +29,7 @@ export function SchedulesView() {
         </div>
       )}
       {data && data.length > 0 && (
-        <div className="sheet">
+        <Sheet label="Schedules">
           <table>
             <thead>
               <tr>
@@ -77,7 +78,7 @@ export function SchedulesView() {
               ))}
             </tbody>
           </table>
-        </div>
+        </Sheet>
       )}
     </Page>
   );

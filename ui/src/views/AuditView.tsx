@@ -4,6 +4,7 @@ import { Link } from "@tanstack/react-router";
 import { get } from "../api/client.ts";
 import type { Change } from "../api/types.ts";
 import { Empty, Loading, Page, Wrong } from "../parts/Page.tsx";
+import { Sheet } from "../parts/Sheet";
 import { StateIcon } from "../parts/State.tsx";
 import { Moment } from "../parts/Time.tsx";
 
@@ -34,7 +35,7 @@ export function AuditView() {
         </div>
       )}
       {changes.length > 0 && (
-        <div className="sheet">
+        <Sheet label="Changes">
           <table>
             <thead>
               <tr>
@@ -65,7 +66,7 @@ export function AuditView() {
               ))}
             </tbody>
           </table>
-        </div>
+        </Sheet>
       )}
       {hasNextPage && (
         <button type="button" className="button" onClick={() => void fetchNextPage()}>

@@ -8,6 +8,7 @@ import { type AnyState, StateIcon } from "../parts/State.tsx";
 import { Ago, Lasted, useNow } from "../parts/Time.tsx";
 import { instant } from "../parts/time.ts";
 import "./views.css";
+import { Sheet } from "../parts/Sheet";
 
 const SIGNS: Record<Node["health"], AnyState> = { alive: "completed", stale: "retrying", dead: "abandoned" };
 
@@ -26,7 +27,7 @@ export function NodesView() {
         </div>
       )}
       {data && data.length > 0 && (
-        <div className="sheet">
+        <Sheet label="Nodes">
           <table>
             <thead>
               <tr>
@@ -80,7 +81,7 @@ export function NodesView() {
               ))}
             </tbody>
           </table>
-        </div>
+        </Sheet>
       )}
     </Page>
   );

@@ -7,6 +7,7 @@ import { Ago } from "../parts/Time.tsx";
 import { TimedActions } from "../schedules/actions.tsx";
 import { Matter, Standing } from "../schedules/standing.tsx";
 import "../schedules/schedules.css";
+import { Sheet } from "../parts/Sheet";
 
 export function TriggersView() {
   const { data, error, refetch } = useQuery(triggers);
@@ -28,7 +29,7 @@ export function TriggersView() {
         </div>
       )}
       {data && data.length > 0 && (
-        <div className="sheet">
+        <Sheet label="Triggers">
           <table>
             <thead>
               <tr>
@@ -77,7 +78,7 @@ export function TriggersView() {
               ))}
             </tbody>
           </table>
-        </div>
+        </Sheet>
       )}
     </Page>
   );

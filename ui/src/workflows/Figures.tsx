@@ -1,6 +1,7 @@
 /** How a workflow has done of late: as a strip, or task by task. */
 import type { Statistics } from "../api/types.ts";
 import { Empty } from "../parts/Page.tsx";
+import { Sheet } from "../parts/Sheet";
 import { span, whole } from "../parts/time.ts";
 
 const percent = (share: number | null | undefined): string =>
@@ -38,8 +39,7 @@ export function Figures({
   }
   const longest = Math.max(0.001, ...statistics.tasks.map((task) => task.duration?.p90 ?? 0));
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached with the keyboard
-    <section className="sheet bare" tabIndex={0} aria-label="Tasks">
+    <Sheet label="Tasks" kind="bare">
       <table>
         <thead>
           <tr>
@@ -76,7 +76,7 @@ export function Figures({
           ))}
         </tbody>
       </table>
-    </section>
+    </Sheet>
   );
 }
 

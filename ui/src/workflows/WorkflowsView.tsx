@@ -5,6 +5,7 @@ import { useState } from "react";
 import { useMayAct, workflows } from "../api/queries.ts";
 import { Icon } from "../parts/Icon.tsx";
 import { Empty, Loading, Page, Wrong } from "../parts/Page.tsx";
+import { Sheet } from "../parts/Sheet";
 import { StartRun } from "./StartRun.tsx";
 
 export function WorkflowsView() {
@@ -26,7 +27,7 @@ export function WorkflowsView() {
         </div>
       )}
       {data && data.length > 0 && (
-        <div className="sheet">
+        <Sheet label="Workflows">
           <table>
             <thead>
               <tr>
@@ -75,7 +76,7 @@ export function WorkflowsView() {
               ))}
             </tbody>
           </table>
-        </div>
+        </Sheet>
       )}
       {starting && <StartRun of={starting} close={() => setStarting(undefined)} />}
     </Page>

@@ -1,0 +1,1 @@
+import{t as e}from"./jsx-runtime-DyZJNswf.js";var t=e();function n({label:e,kind:n,children:r}){return(0,t.jsx)(`section`,{className:n?`sheet ${n}`:`sheet`,tabIndex:0,"aria-label":e,children:r})}export{n as t};
