@@ -39,13 +39,12 @@ fn asked(workflows: Vec<Workflow>) -> BTreeMap<String, u32> {
     })
 }
 
-/// The same with what is asked once a minute: whose turn it is to discard, and that what is left of a run be gone.
+/// The same with what is asked now and then: whose turn it is to discard, and that what is left of a run be gone.
 fn with_janitor(asked: BTreeMap<&str, u32>) -> BTreeMap<String, u32> {
-    let minutes = u32::try_from((EVERY * 100).as_secs() / 60).expect("they are few") + 1;
     let mut asked: BTreeMap<String, u32> =
         asked.into_iter().map(|(call, times)| (call.to_owned(), times)).collect();
-    *asked.entry("Read".to_owned()).or_default() += minutes;
-    asked.insert("Discard".to_owned(), minutes);
+    *asked.entry("Read".to_owned()).or_default() += 1;
+    asked.insert("Discard".to_owned(), 1);
     asked
 }
 
